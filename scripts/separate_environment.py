@@ -1,9 +1,11 @@
 """Virtual environments beside `.venv`, for tools that pin other releases of shared dependencies.
 
-Each is created at its first use, in a folder of the checkout that git ignores.
+Each is created at its first use, in a folder of the checkout that git ignores. The pip of `.venv` fills it: a
+pip of its own would take longer to unpack than all the rest.
 """
 
 import subprocess
+import sys
 import venv
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +26,7 @@ def environment_python(folder: str, requirements: Sequence[str]) -> Path:
     python, installed = home / "bin" / "python", home / "installed"
     if not installed.exists() or installed.read_text("utf-8") != wanted:
         try:
-            venv.create(home, clear=True, with_pip=True)
+            venv.create(home, clear=True)
             _install(python, requirements)
             installed.write_text(wanted, "utf-8")
         except (OSError, subprocess.CalledProcessError) as error:
@@ -33,8 +35,9 @@ def environment_python(folder: str, requirements: Sequence[str]) -> Path:
 
 
 def _install(python: Path, requirements: Sequence[str]) -> None:
-    options = ["--quiet", "--disable-pip-version-check", *requirements]
-    subprocess.run([python, "-m", "pip", "install", *options], check=True, capture_output=True, text=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    options = ["--quiet", "--disable-pip-version-check", "--no-compile", *requirements]
+    subprocess.run([*pip, "install", *options], check=True, capture_output=True, text=True)
 
 
 def _reason(error: OSError | subprocess.CalledProcessError) -> str:

@@ -15,17 +15,9 @@ from bridge_server.admin.projects import (
     subscription_fields,
 )
 from bridge_server.admin.rows import ANY_ACCOUNT, AdminRows
+from bridge_server.inbox import wire
 from bridge_server.inbox.models import ReadBy
 from bridge_server.inbox.store import InboxReads
-from bridge_server.inbox.wire import (
-    PAGE_QUERY,
-    InboxPageAnswer,
-    ReadNotificationsAnswer,
-    ReadShape,
-    page_fields,
-    read_ids,
-    read_query,
-)
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
@@ -34,48 +26,36 @@ from bridge_server.projects.caip10 import Account
 from bridge_server.projects.devices import DeviceDelivery
 from bridge_server.projects.models import Project, ProjectNotFoundError
 from bridge_server.projects.service import ProjectServices
+from bridge_server.web import shapes
 from bridge_server.web.bodies import json_object
 from bridge_server.web.routes import Parameter, Route
-from bridge_server.web.shapes import Account as AccountId
-from bridge_server.web.shapes import (
-    Channel,
-    Count,
-    Moment,
-    ProjectId,
-    TypedDict,
-    TypeId,
-    count,
-    number,
-    one_of,
-    text,
-)
 
 _PROJECTS = 100
 _NOTIFICATIONS = 10
 _DELIVERIES = 50
 
 
-class AccountBucketAnswer(TypedDict):
+class AccountBucketAnswer(shapes.TypedDict):
     """The rest of a project's limit for an account."""
 
-    tokens: Annotated[float, number(50)]
-    full_at: Moment | None
-    next_token_at: Moment | None
+    tokens: Annotated[float, shapes.number(50)]
+    full_at: shapes.Moment | None
+    next_token_at: shapes.Moment | None
 
 
 class AccountNotificationAnswer(OutcomeMomentsAnswer):
     """A notification, and its outcome for the account."""
 
-    number: Annotated[int, count(42)]
-    type: TypeId
-    title: Annotated[str, text("ETH is up")]
+    number: Annotated[int, shapes.count(42)]
+    type: shapes.TypeId
+    title: Annotated[str, shapes.text("ETH is up")]
 
 
-class AccountProjectAnswer(TypedDict):
+class AccountProjectAnswer(shapes.TypedDict):
     """An account in a project."""
 
-    project_id: ProjectId
-    name: Annotated[str, text("Example App")]
+    project_id: shapes.ProjectId
+    name: Annotated[str, shapes.text("Example App")]
     subscribed: bool
     subscription: SubscriberAnswer | None
     account_limit: AccountLimitAnswer
@@ -83,23 +63,23 @@ class AccountProjectAnswer(TypedDict):
     notifications: list[AccountNotificationAnswer]
 
 
-class DeviceDeliveryAnswer(TypedDict):
+class DeviceDeliveryAnswer(shapes.TypedDict):
     """A message to a device that waits, or has failed."""
 
-    device_id: Annotated[str, text("0192f7c8-9b3e-7a51-8c2d-6e4f1a2b3c4d")] | None
-    channel: Channel
-    project_id: ProjectId | None
-    state: Annotated[str, one_of("failed", "waiting")]
-    attempts: Count
-    created_at: Moment
-    next_attempt_at: Moment | None
-    error: Annotated[str, text("the receiver answered 500")] | None
+    device_id: Annotated[str, shapes.text("0192f7c8-9b3e-7a51-8c2d-6e4f1a2b3c4d")] | None
+    channel: shapes.Channel
+    project_id: shapes.ProjectId | None
+    state: Annotated[str, shapes.one_of("failed", "waiting")]
+    attempts: shapes.Count
+    created_at: shapes.Moment
+    next_attempt_at: shapes.Moment | None
+    error: Annotated[str, shapes.text("the receiver answered 500")] | None
 
 
-class AccountViewAnswer(TypedDict):
+class AccountViewAnswer(shapes.TypedDict):
     """An account: its subscriptions, notifications and devices, the latter without their addresses."""
 
-    account: AccountId
+    account: shapes.Account
     projects: list[AccountProjectAnswer]
     devices: list[AccountDeviceAnswer]
     deliveries: list[DeviceDeliveryAnswer]
@@ -180,14 +160,16 @@ class InboxAdmin:
     def __init__(self, inbox: InboxReads) -> None:
         self._inbox = inbox
 
-    async def inbox(self, request: web.Request) -> InboxPageAnswer:
+    async def inbox(self, request: web.Request) -> wire.InboxPageAnswer:
         """The notifications of an account, as its inbox shows them."""
         account = await self._number(request)
-        return page_fields(await self._inbox.page(account, read_query(request.query), wait_seconds=0))
+        return wire.page_fields(
+            await self._inbox.page(account, wire.read_query(request.query), wait_seconds=0)
+        )
 
-    async def mark_read(self, request: web.Request) -> ReadNotificationsAnswer:
+    async def mark_read(self, request: web.Request) -> wire.ReadNotificationsAnswer:
         """Notifications that were marked so count as bulk-marked, and not as read by the user."""
-        ids = read_ids(await json_object(request))
+        ids = wire.read_ids(await json_object(request))
         return {"read": await self._inbox.mark_read(await self._number(request), ids, ReadBy.BULK)}
 
     async def _number(self, request: web.Request) -> int:
@@ -206,8 +188,8 @@ def account_routes(accounts: AccountAdmin, inbox: InboxAdmin, rows: AdminRows) -
                   parameters=(Parameter("project_id", "Only this project, subscribed or not."),),
                   problems=(ProjectNotFoundError,)),
         rows.read(f"{_ACCOUNT}/inbox", "account-inbox", inbox.inbox, "What an account sees", "A page.",
-                  parameters=PAGE_QUERY),
+                  parameters=wire.PAGE_QUERY),
         rows.write("POST", f"{_ACCOUNT}/inbox/read", "account-mark-read", inbox.mark_read,
                    "Mark notifications as read for an account", "How many were unread before.",
-                   body=ReadShape, body_example={"ids": ["42"]}, problems=(InvalidInputError,)),
+                   body=wire.ReadShape, body_example={"ids": ["42"]}, problems=(InvalidInputError,)),
     )  # fmt: skip

@@ -19,12 +19,7 @@ from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.topics import Topic
-from bridge_server.push.models import (
-    ProviderFailedError,
-    TokenDeadError,
-    TooManyPushesError,
-    TopicNotFoundError,
-)
+from bridge_server.push import models
 from bridge_server.push.notices import RIGHT_TO_LEFT, match_language, request_text, shown_name
 from bridge_server.push.service import PushServer
 from bridge_server.web.bodies import WEB_URL, Shape
@@ -113,9 +108,9 @@ class PushTests:
         started = perf_counter()
         try:
             outcome = await self._server.push(Topic(topic), None)
-        except ProviderFailedError as error:
+        except models.ProviderFailedError as error:
             outcome = Outcome(Verdict.FAILED, error.reason)
-        except TokenDeadError as error:
+        except models.TokenDeadError as error:
             outcome = Outcome(Verdict.GONE, error.detail)
         return _tested(outcome, started)
 
@@ -163,7 +158,7 @@ def delivery_test_routes(webhooks: WebhookTests, pushes: PushTests, rows: AdminR
         rows.write("POST", "/admin/pushes/test", "test-push", pushes.test_push,
                    "Test a push", "What the provider said.",
                    body=PushTestShape, body_example={"topic": "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"},
-                   problems=(TopicNotFoundError, TooManyPushesError)),
+                   problems=(models.TopicNotFoundError, models.TooManyPushesError)),
         rows.read("/admin/pushes/preview", "preview-push", pushes.preview_push,
                   "Preview a push", "The texts.", parameters=_PREVIEWED, needs_database=False),
         rows.write("POST", "/admin/webhooks/test", "test-webhook", webhooks.test_webhook,

@@ -28,38 +28,23 @@ from bridge_server.notify.wire import (
 )
 from bridge_server.projects.models import ProjectId, ProjectNotFoundError, ReadFigures
 from bridge_server.projects.service import Analytics
-from bridge_server.web.bodies import json_object
-from bridge_server.web.prefer import wanted_dry_run
-from bridge_server.web.routes import Parameter, Route
-from bridge_server.web.shapes import (
-    Account,
-    Count,
-    Moment,
-    NextPage,
-    Rate,
-    TypedDict,
-    TypeId,
-    count,
-    page_parameters,
-    text,
-)
-from bridge_server.web.shapes import ProjectId as SpelledProjectId
+from bridge_server.web import bodies, prefer, routes, shapes
 
 _ACCOUNT_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
 
 
-Day = Annotated[str, text("2027-01-15", format="date")]
+Day = Annotated[str, shapes.text("2027-01-15", format="date")]
 
 
-class ReadFiguresAnswer(TypedDict):
+class ReadFiguresAnswer(shapes.TypedDict):
     """Notifications that were sent, and how many of them were read. The read rate leaves
     out bulk-marked ones.
     """
 
-    sent: Count
-    read: Count
-    bulk_marked: Count
-    read_rate: Rate | None
+    sent: shapes.Count
+    read: shapes.Count
+    bulk_marked: shapes.Count
+    read_rate: shapes.Rate | None
 
 
 class DayFiguresAnswer(ReadFiguresAnswer):
@@ -71,13 +56,13 @@ class DayFiguresAnswer(ReadFiguresAnswer):
 class TypeFiguresAnswer(ReadFiguresAnswer):
     """The figures of a type on one day."""
 
-    type_id: TypeId
+    type_id: shapes.TypeId
 
 
-class TypeAnalyticsAnswer(TypedDict):
+class TypeAnalyticsAnswer(shapes.TypedDict):
     """The figures of a type, and of each day."""
 
-    type_id: TypeId
+    type_id: shapes.TypeId
     total: ReadFiguresAnswer
     days: list[DayFiguresAnswer]
 
@@ -88,7 +73,7 @@ class DayAnalyticsAnswer(DayFiguresAnswer):
     types: list[TypeFiguresAnswer]
 
 
-_From = TypedDict("_From", {"project_id": SpelledProjectId, "from": Day})
+_From = shapes.TypedDict("_From", {"project_id": shapes.ProjectId, "from": Day})
 
 
 class ProjectAnalyticsAnswer(_From):
@@ -139,50 +124,50 @@ def figures_fields(figures: ReadFigures | NotificationFigures) -> ReadFiguresAns
 class NotificationFiguresAnswer(ReadFiguresAnswer):
     """How many accounts have got a notification, read it, or missed it."""
 
-    rate_limited: Count
-    type_not_subscribed: Count
+    rate_limited: shapes.Count
+    type_not_subscribed: shapes.Count
 
 
-class PastNotificationAnswer(TypedDict):
+class PastNotificationAnswer(shapes.TypedDict):
     """A notification that was sent."""
 
-    number: Annotated[int, count(42)]
-    sent_at: Moment | None
-    type: TypeId
-    title: Annotated[str, text("ETH is up")]
-    notification_id: Annotated[str, text("eth-4000")] | None
+    number: Annotated[int, shapes.count(42)]
+    sent_at: shapes.Moment | None
+    type: shapes.TypeId
+    title: Annotated[str, shapes.text("ETH is up")]
+    notification_id: Annotated[str, shapes.text("eth-4000")] | None
     figures: NotificationFiguresAnswer
 
 
-class PastNotificationsAnswer(TypedDict):
+class PastNotificationsAnswer(shapes.TypedDict):
     """A page of notifications, newest first."""
 
     notifications: list[PastNotificationAnswer]
-    next: NextPage | None
+    next: shapes.NextPage | None
 
 
-class OutcomeMomentsAnswer(TypedDict):
+class OutcomeMomentsAnswer(shapes.TypedDict):
     """The outcome of a notification for an account, and its time."""
 
     outcome: DeliveryOutcome
-    at: Moment
-    read_at: Moment | None
-    limited_until: Moment | None
+    at: shapes.Moment
+    read_at: shapes.Moment | None
+    limited_until: shapes.Moment | None
 
 
 class AccountOutcomeAnswer(OutcomeMomentsAnswer):
     """The outcome of a notification for this account."""
 
-    account: Account
+    account: shapes.Account
 
 
 class NotificationDetailsAnswer(PastNotificationAnswer):
     """A notification with its content, and a page of its accounts."""
 
-    body: Annotated[str, text("1 ETH costs 4,000 USD.")]
-    url: Annotated[str, text("https://app.example.org/eth")] | None
+    body: Annotated[str, shapes.text("1 ETH costs 4,000 USD.")]
+    url: Annotated[str, shapes.text("https://app.example.org/eth")] | None
     accounts: list[AccountOutcomeAnswer]
-    next: NextPage | None
+    next: shapes.NextPage | None
 
 
 def read_account_place(after: str) -> OutcomeCursor:
@@ -268,8 +253,8 @@ class NotificationAdmin:
         accounts; it is repeated with `after` set to `next` until that is null. For an audience without
         accounts a `notification_id` is required, with which nobody is sent to twice.
         """
-        is_dry_run = wanted_dry_run(request)
-        wanted = read_audience_request(await json_object(request), is_dry_run)
+        is_dry_run = prefer.wanted_dry_run(request)
+        wanted = read_audience_request(await bodies.json_object(request), is_dry_run)
         return audience_outcome_fields(await self._audiences.notify(_project_id(request), wanted, is_dry_run))
 
 
@@ -279,20 +264,20 @@ def _project_id(request: web.Request) -> ProjectId:
 
 _PROJECT = f"/admin/projects/{{project_id:{ANY_ID}}}"
 _NOTIFICATIONS = f"{_PROJECT}/notifications"
-_NUMBER = Parameter("number", "The number of a notification.", place="path", example="1")
-_OUTCOME = Parameter("outcome", "Only accounts with this outcome.", {"enum": [*DeliveryOutcome]})
+_NUMBER = routes.Parameter("number", "The number of a notification.", place="path", example="1")
+_OUTCOME = routes.Parameter("outcome", "Only accounts with this outcome.", {"enum": [*DeliveryOutcome]})
 
 
-def notification_routes(notifications: NotificationAdmin, rows: AdminRows) -> tuple[Route, ...]:
+def notification_routes(notifications: NotificationAdmin, rows: AdminRows) -> tuple[routes.Route, ...]:
     """The notifications of a project, and sending another one."""
     rows = rows.under("Projects")
     return (
         rows.read(_NOTIFICATIONS, "notifications", notifications.notifications,
                   "List notifications", "A page.",
-                  parameters=page_parameters(), problems=(ProjectNotFoundError,)),
+                  parameters=shapes.page_parameters(), problems=(ProjectNotFoundError,)),
         rows.read(f"{_NOTIFICATIONS}/{{number:[0-9]{{1,18}}}}", "notification", notifications.notification,
                   "Show a notification", "The notification, with a page of accounts.",
-                  parameters=(_NUMBER, _OUTCOME, *page_parameters()),
+                  parameters=(_NUMBER, _OUTCOME, *shapes.page_parameters()),
                   problems=(ProjectNotFoundError, NotificationNotFoundError)),
         rows.write("POST", f"{_PROJECT}/notify", "operator-notify", notifications.notify,
                    "Send a notification to an audience", "The outcome for each account.",

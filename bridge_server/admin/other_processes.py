@@ -333,23 +333,18 @@ def merged_page(
 ) -> Fields:
     """The newest entries of these pages, which each has under the name, with their processes."""
     pages = pages_of(own_number, own, replies)
-    shown = _newest_first(name, pages)[:limit]
+    found = []
+    for process, page in pages.items():  # whose entries stay in the order of their numbers
+        moment = ""
+        for entry in reversed(page[name]):
+            moment = max(moment, entry["at"])
+            found.append((moment, entry["number"], {**entry, "process": process}))
+    shown = [entry for _, _, entry in sorted(found, key=lambda each: each[:2], reverse=True)][:limit]
     return {
         name: shown,
         "next": _next(name, cursor, pages, shown),
         "processes": listed_processes(own_number, replies),
     }
-
-
-def _newest_first(name: str, pages: Pages) -> list[Fields]:
-    """The entries by time. A process's own stay in the order of their numbers: a cursor has one of each."""
-    found = []
-    for process, page in pages.items():
-        moment = ""
-        for entry in reversed(page[name]):
-            moment = max(moment, entry["at"])
-            found.append((moment, entry["number"], {**entry, "process": process}))
-    return [entry for _, _, entry in sorted(found, key=lambda each: each[:2], reverse=True)]
 
 
 def _next(name: str, cursor: Cursor, pages: Pages, shown: Sequence[Fields]) -> str | None:
@@ -448,9 +443,14 @@ def merged_news(
     pages = pages_of(own_number, own, replies)
     shown = sorted(_in_order(pages), key=lambda pair: pair[0])[:limit]
     requests = [request for _, request in shown]
+    after = {}
+    for number, page in pages.items():
+        changes = [each["change"] for each in requests if each["process"] == number]
+        is_whole = len(changes) == len(page["requests"])
+        after[number] = int(page["last"]) if is_whole else max([positions.get(number, 0), *changes])
     return {
         "requests": requests,
-        "last": write_positions({**positions, **_positions_after(positions, pages, requests)}),
+        "last": write_positions({**positions, **after}),
         "processes": listed_processes(own_number, replies),
     }
 
@@ -469,13 +469,3 @@ def _in_order(pages: Pages) -> list[tuple[int, Fields]]:
             moment_ms = max(moment_ms, changed_at_ms(request))
             found.append((moment_ms, {**request, "process": number}))
     return found
-
-
-def _positions_after(positions: Mapping[int, int], pages: Pages, shown: Sequence[Fields]) -> dict[int, int]:
-    """The last change of each process that is known with these requests."""
-    after = {}
-    for number, page in pages.items():
-        changes = [each["change"] for each in shown if each["process"] == number]
-        is_whole = len(changes) == len(page["requests"])
-        after[number] = int(page["last"]) if is_whole else max([positions.get(number, 0), *changes])
-    return after

@@ -11,60 +11,22 @@ import orjson
 from aiohttp import web
 from pydantic import Field
 
-from bridge_server.admin.other_processes import (
-    PROCESS,
-    Fields,
-    Neighbours,
-    Pages,
-    PagesOfAll,
-    ProcessAnswer,
-    WantedProcess,
-    added,
-    of_all,
-    of_one,
-    page_of_all,
-    wanted_process,
-)
+from bridge_server.admin import other_processes
 from bridge_server.admin.rows import AdminRows, body, read_choice, read_place, shortened, wanted_page
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.notify.service import DEVICE
+from bridge_server.outbox import models
 from bridge_server.outbox.channels import WEBHOOK_CHANNEL, AttemptLog, DeliveryAttempt
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.guarded_client import answered_status
 from bridge_server.outbox.message_store import DeadSlice, MessageStore
-from bridge_server.outbox.models import (
-    AttemptNotFoundError,
-    Claimant,
-    MessageBeingSentError,
-    MessageFilter,
-    MessageKind,
-    MessageNotFoundError,
-    MessagePlace,
-    MessageState,
-    OutgoingMessage,
-    Purpose,
-    StoredMessage,
-    WholeMessage,
-)
 from bridge_server.outbox.sender import SIGNATURE
 from bridge_server.projects.subscriptions import PROJECT_EVENT
+from bridge_server.web import shapes
 from bridge_server.web.bodies import Shape
 from bridge_server.web.routes import Parameter, Route
-from bridge_server.web.shapes import (
-    Channel,
-    Count,
-    Milliseconds,
-    Moment,
-    NextPage,
-    Status,
-    TypedDict,
-    count,
-    one_of,
-    page_parameters,
-    text,
-)
 
 _PLACE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", re.ASCII)
 _NAMED = re.compile(r"([0-9]{1,18})-(.+)", re.ASCII | re.DOTALL)
@@ -77,7 +39,7 @@ _BEFORE_ALL = 1
 """No attempt has a lower number: of a process whose attempts were all shown, the outcomes are asked for."""
 
 
-HeadersOf: TypeAlias = Callable[[OutgoingMessage, int], Mapping[str, str]]
+HeadersOf: TypeAlias = Callable[[models.OutgoingMessage, int], Mapping[str, str]]
 """Makes the headers with which a webhook would be sent at a time."""
 
 
@@ -87,56 +49,56 @@ class DestinationShape(Shape):
     destination: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
-Destination = Annotated[str, text("https://app.example.org:443")]
-Failure = Annotated[str, text("the receiver answered 500")]
+Destination = Annotated[str, shapes.text("https://app.example.org:443")]
+Failure = Annotated[str, shapes.text("the receiver answered 500")]
 
 
-class OutboxMessageAnswer(TypedDict):
+class OutboxMessageAnswer(shapes.TypedDict):
     """A message that was not delivered yet. Ids of sessions and topics are shortened."""
 
-    id: Annotated[str, text("7-msg_0192f7c8")]
-    state: MessageState
-    purpose: Annotated[str, text("call-webhook")]
+    id: Annotated[str, shapes.text("7-msg_0192f7c8")]
+    state: models.MessageState
+    purpose: Annotated[str, shapes.text("call-webhook")]
     destination: Destination
-    subject: Annotated[str, text("0192f7c8…")] | None
-    attempts: Count
-    created_at: Moment
-    next_attempt_at: Moment | None
-    died_at: Moment | None
+    subject: Annotated[str, shapes.text("0192f7c8…")] | None
+    attempts: shapes.Count
+    created_at: shapes.Moment
+    next_attempt_at: shapes.Moment | None
+    died_at: shapes.Moment | None
     error: Failure | None
-    status: Status | None
+    status: shapes.Status | None
 
 
-class OutboxMessagesAnswer(TypedDict):
+class OutboxMessagesAnswer(shapes.TypedDict):
     """A page of messages, newest first."""
 
     messages: list[OutboxMessageAnswer]
-    next: NextPage | None
+    next: shapes.NextPage | None
 
 
-class DeliveryAttemptAnswer(TypedDict):
+class DeliveryAttemptAnswer(shapes.TypedDict):
     """An attempt to deliver a message, or a test."""
 
-    number: Annotated[int, count(7)]
-    at: Moment
-    message_id: Annotated[str, text("msg_0192f7c8")] | None
-    purpose: Annotated[str, text("call-webhook")]
-    channel: Channel
+    number: Annotated[int, shapes.count(7)]
+    at: shapes.Moment
+    message_id: Annotated[str, shapes.text("msg_0192f7c8")] | None
+    purpose: Annotated[str, shapes.text("call-webhook")]
+    channel: shapes.Channel
     destination: Destination
-    subject: Annotated[str, text("0192f7c8…")] | None
-    outcome: Annotated[str, one_of("delivered", "failed", "gone", "refused", "blocked")]
-    status: Status | None
-    milliseconds: Milliseconds
+    subject: Annotated[str, shapes.text("0192f7c8…")] | None
+    outcome: Annotated[str, shapes.one_of("delivered", "failed", "gone", "refused", "blocked")]
+    status: shapes.Status | None
+    milliseconds: shapes.Milliseconds
     failure: Failure | None
-    process: NotRequired[Count]
+    process: NotRequired[shapes.Count]
 
 
 class WholeMessageAnswer(OutboxMessageAnswer):
     """A message with its headers. Its body is there only for an event of a project."""
 
-    message_id: Annotated[str, text("msg_0192f7c8")]
+    message_id: Annotated[str, shapes.text("msg_0192f7c8")]
     headers: dict[str, str]
-    body_bytes: Count
+    body_bytes: shapes.Count
     body: Any
 
 
@@ -144,16 +106,16 @@ class OutboxMessageDetailsAnswer(WholeMessageAnswer):
     """A message with its headers and its last attempts. Its body is there only for an event of a project."""
 
     last_attempts: list[DeliveryAttemptAnswer]
-    processes: NotRequired[list[ProcessAnswer]]
+    processes: NotRequired[list[other_processes.ProcessAnswer]]
 
 
-class DeliveryAttemptsAnswer(TypedDict):
+class DeliveryAttemptsAnswer(shapes.TypedDict):
     """A page of attempts, newest first, and how many had each outcome since the start, by channel."""
 
     attempts: list[DeliveryAttemptAnswer]
-    outcomes: dict[str, dict[str, Count]]
-    next: NextPage | None
-    processes: NotRequired[list[ProcessAnswer]]
+    outcomes: dict[str, dict[str, shapes.Count]]
+    next: shapes.NextPage | None
+    processes: NotRequired[list[other_processes.ProcessAnswer]]
 
 
 class DeliveryAttemptDetailsAnswer(DeliveryAttemptAnswer):
@@ -162,10 +124,10 @@ class DeliveryAttemptDetailsAnswer(DeliveryAttemptAnswer):
     body: Any
 
 
-class ChangedMessagesAnswer(TypedDict):
+class ChangedMessagesAnswer(shapes.TypedDict):
     """How many messages were changed."""
 
-    messages: Count
+    messages: shapes.Count
 
 
 class OutboxAdmin:
@@ -178,7 +140,7 @@ class OutboxAdmin:
         clock: Clock,
         attempts: AttemptLog,
         headers_of: HeadersOf,
-        neighbours: Neighbours | None,
+        neighbours: other_processes.Neighbours | None,
     ) -> None:
         self._store = store
         self._dispatcher = dispatcher
@@ -190,12 +152,12 @@ class OutboxAdmin:
     async def messages(self, query: Mapping[str, str], after: str, limit: int) -> OutboxMessagesAnswer:
         """A page of the messages that the query chooses, newest first. Raises InvalidInputError."""
         shown, now_ms = read_place(after, _PLACE), self._clock.now_ms()
-        place = None if shown is None else MessagePlace(int(shown[1]), int(shown[2] or 0))
-        wanted = MessageFilter(
-            read_choice("state", query.get("state"), MessageState),
+        place = None if shown is None else models.MessagePlace(int(shown[1]), int(shown[2] or 0))
+        wanted = models.MessageFilter(
+            read_choice("state", query.get("state"), models.MessageState),
             query.get("purpose"),
             query.get("destination"),
-            read_choice("kind", query.get("kind"), MessageKind),
+            read_choice("kind", query.get("kind"), models.MessageKind),
         )
         page = await self._store.page(wanted, place, limit, now_ms)
         following = None
@@ -203,11 +165,13 @@ class OutboxAdmin:
             following = f"{page.rest.row_id}" + (f"-{page.rest.died_at_ms}" if page.rest.died_at_ms else "")
         return {"messages": [message_fields(stored, now_ms) for stored in page.messages], "next": following}
 
-    async def message(self, name: str, process: WantedProcess = None) -> OutboxMessageDetailsAnswer:
+    async def message(
+        self, name: str, process: other_processes.WantedProcess = None
+    ) -> OutboxMessageDetailsAnswer:
         """A message with its last attempts. Raises MessageNotFoundError."""
         row_id, message_id = read_id(name)
 
-        async def own() -> Fields:
+        async def own() -> other_processes.Fields:
             whole, now_ms = await self._store.whole(row_id, message_id), self._clock.now_ms()
             attempts = [each for each in self._attempts.before(None) if each.message_id == message_id]
             is_webhook = whole.message.channel in ("http", "https")
@@ -218,18 +182,20 @@ class OutboxAdmin:
             }
 
         path = f"{_OUTBOX}/{row_id}-{quote(message_id, safe='')}"
-        return await of_all(self._neighbours, process, (path, {}), own, merged_message)
+        return await other_processes.of_all(self._neighbours, process, (path, {}), own, merged_message)
 
     async def attempts(
-        self, query: Mapping[str, str], after: str, limit: int, process: WantedProcess = None
+        self, query: Mapping[str, str], after: str, limit: int, process: other_processes.WantedProcess = None
     ) -> DeliveryAttemptsAnswer:
         """A page of the attempts that the query chooses, newest first. Raises InvalidInputError."""
         chosen = {name: query[name] for name in ("kind", "destination") if name in query}
-        kind = read_choice("kind", chosen.get("kind"), MessageKind)
+        kind = read_choice("kind", chosen.get("kind"), models.MessageKind)
         destination = chosen.get("destination")
 
         def is_chosen(attempt: DeliveryAttempt) -> bool:
-            its = MessageKind.WEBHOOK if attempt.channel == WEBHOOK_CHANNEL else MessageKind.PUSH
+            its = (
+                models.MessageKind.WEBHOOK if attempt.channel == WEBHOOK_CHANNEL else models.MessageKind.PUSH
+            )
             return kind in (None, its) and destination in (None, attempt.destination)
 
         def own(before: int | None) -> DeliveryAttemptsAnswer:
@@ -240,27 +206,29 @@ class OutboxAdmin:
                 "next": str(found[limit - 1].number) if len(found) > limit else None,
             }
 
-        def outcomes(pages: Pages) -> Fields:
-            return {"outcomes": added([page["outcomes"] for page in pages.values()])}
+        def outcomes(pages: other_processes.Pages) -> other_processes.Fields:
+            return {"outcomes": other_processes.added([page["outcomes"] for page in pages.values()])}
 
         question = (_ATTEMPTS, chosen)
-        pages = PagesOfAll("attempts", question, limit, own, outcomes, ended=_BEFORE_ALL)
-        return await page_of_all(self._neighbours, process, after, pages)
+        pages = other_processes.PagesOfAll("attempts", question, limit, own, outcomes, ended=_BEFORE_ALL)
+        return await other_processes.page_of_all(self._neighbours, process, after, pages)
 
-    async def attempt(self, name: str, process: WantedProcess = None) -> DeliveryAttemptDetailsAnswer:
+    async def attempt(
+        self, name: str, process: other_processes.WantedProcess = None
+    ) -> DeliveryAttemptDetailsAnswer:
         """One attempt. Raises AttemptNotFoundError, NotFoundError, InvalidInputError, UnavailableError."""
         if not _ATTEMPT.fullmatch(name):
-            raise AttemptNotFoundError
+            raise models.AttemptNotFoundError
         number = int(name)
 
         async def own() -> DeliveryAttemptDetailsAnswer:
             found = self._attempts.find(number)
             if found is None:
-                raise AttemptNotFoundError
+                raise models.AttemptNotFoundError
             content = None if found.body is None else orjson.loads(found.body)
             return {**attempt_fields(found), "body": content}
 
-        return await of_one(self._neighbours, process, (f"{_ATTEMPTS}/{number}", {}), own)
+        return await other_processes.of_one(self._neighbours, process, (f"{_ATTEMPTS}/{number}", {}), own)
 
     async def retry(self, name: str) -> OutboxMessageAnswer:
         """Have a message sent now. Raises MessageNotFoundError, MessageBeingSentError."""
@@ -285,8 +253,8 @@ class OutboxAdmin:
 
     async def _withheld(self, row_id: int, message_id: str) -> AbstractAsyncContextManager[None]:
         stored = await self._store.get(row_id, message_id)
-        claimant = Claimant(stored.queue, stored.client, stored.attempts > 0)
-        is_due = stored.state(self._clock.now_ms()) is MessageState.DUE
+        claimant = models.Claimant(stored.queue, stored.client, stored.attempts > 0)
+        is_due = stored.state(self._clock.now_ms()) is models.MessageState.DUE
         return self._dispatcher.withheld(row_id, claimant, is_due=is_due)
 
     async def handle_messages(self, request: web.Request) -> OutboxMessagesAnswer:
@@ -305,16 +273,20 @@ class OutboxAdmin:
 
     async def handle_attempts(self, request: web.Request) -> DeliveryAttemptsAnswer:
         """The last 500 attempts to deliver since the start, newest first, and the outcomes of all."""
-        process = wanted_process(request, self._neighbours)
+        process = other_processes.wanted_process(request, self._neighbours)
         return await self.attempts(request.query, *wanted_page(request), process)
 
     async def handle_attempt(self, request: web.Request) -> DeliveryAttemptDetailsAnswer:
         """An attempt to deliver; in test mode with the body that was sent, up to 16 KiB."""
-        return await self.attempt(request.match_info["number"], wanted_process(request, self._neighbours))
+        return await self.attempt(
+            request.match_info["number"], other_processes.wanted_process(request, self._neighbours)
+        )
 
     async def handle_message(self, request: web.Request) -> OutboxMessageDetailsAnswer:
         """A message with its headers and its last attempts."""
-        return await self.message(request.match_info["id"], wanted_process(request, self._neighbours))
+        return await self.message(
+            request.match_info["id"], other_processes.wanted_process(request, self._neighbours)
+        )
 
     async def handle_drop(self, request: web.Request) -> None:
         """The message is deleted for good."""
@@ -335,7 +307,7 @@ async def drop_all_dead(store: MessageStore, destination: str | None, now_ms: in
     return await _in_slices(lambda after: store.drop_dead(destination, after, now_ms))
 
 
-async def _in_slices(change: Callable[[MessagePlace | None], Awaitable[DeadSlice]]) -> int:
+async def _in_slices(change: Callable[[models.MessagePlace | None], Awaitable[DeadSlice]]) -> int:
     """Go through all dead letters in short transactions: a long one would keep other writers waiting."""
     done = await change(None)
     changed = done.changed
@@ -349,11 +321,11 @@ def read_id(text: str) -> tuple[int, str]:
     """The row and the message id that an id names. Raises MessageNotFoundError."""
     found = _NAMED.fullmatch(text)
     if found is None:
-        raise MessageNotFoundError
+        raise models.MessageNotFoundError
     return int(found[1]), found[2]
 
 
-def message_fields(stored: StoredMessage, now_ms: int) -> OutboxMessageAnswer:
+def message_fields(stored: models.StoredMessage, now_ms: int) -> OutboxMessageAnswer:
     """A message as the list has it."""
     return {
         "id": f"{stored.row_id}-{stored.message_id}",
@@ -370,7 +342,7 @@ def message_fields(stored: StoredMessage, now_ms: int) -> OutboxMessageAnswer:
     }
 
 
-def merged_message(pages: Pages) -> Fields:
+def merged_message(pages: other_processes.Pages) -> other_processes.Fields:
     """A message with the attempts of all processes, newest first."""
     attempts = [
         {**each, "process": number} for number, fields in pages.items() for each in fields["last_attempts"]
@@ -379,7 +351,7 @@ def merged_message(pages: Pages) -> Fields:
     return {**next(iter(pages.values())), "last_attempts": newest_first}
 
 
-def whole_fields(whole: WholeMessage, headers: Mapping[str, str], now_ms: int) -> WholeMessageAnswer:
+def whole_fields(whole: models.WholeMessage, headers: Mapping[str, str], now_ms: int) -> WholeMessageAnswer:
     """A message with its headers, its size and, if it may be shown, its body."""
     return {
         **message_fields(whole.stored, now_ms),
@@ -414,7 +386,7 @@ def count_fields(count: int) -> ChangedMessagesAnswer:
     return {"messages": count}
 
 
-def _subject(purpose: Purpose, subject: str | None) -> str | None:
+def _subject(purpose: models.Purpose, subject: str | None) -> str | None:
     """A project is named whole; sessions and topics are capabilities."""
     if subject is None or purpose in (PROJECT_EVENT, DEVICE):
         return subject
@@ -425,8 +397,8 @@ _ID = Parameter(
     "id", "The id of a message, from the list of messages.", place="path", example="7-msg_0192f7c8"
 )
 _NUMBER = Parameter("number", "The number of an attempt.", place="path", example="1")
-_STATE = Parameter("state", "Only messages in this state.", {"enum": [*MessageState]})
-_KIND = Parameter("kind", "Only messages of this kind.", {"enum": [*MessageKind]})
+_STATE = Parameter("state", "Only messages in this state.", {"enum": [*models.MessageState]})
+_KIND = Parameter("kind", "Only messages of this kind.", {"enum": [*models.MessageKind]})
 _PURPOSE = Parameter("purpose", "Only messages of this purpose.")
 _DESTINATION = Parameter("destination", "Only messages to this destination, as the list spells it.")
 _EXAMPLE = {"destination": "https://app.example.org:443"}
@@ -436,10 +408,10 @@ def outbox_routes(outbox: OutboxAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """Messages one by one, the dead letters of a destination, and attempts to deliver."""
     rows = rows.under("Outbox")
     read, write = rows.read, rows.write
-    unchanged = (MessageNotFoundError, MessageBeingSentError)
+    unchanged = (models.MessageNotFoundError, models.MessageBeingSentError)
     return (
         read(_OUTBOX, "outbox", outbox.handle_messages, "List messages", "A page.",
-             parameters=(_STATE, _KIND, _PURPOSE, _DESTINATION, *page_parameters())),
+             parameters=(_STATE, _KIND, _PURPOSE, _DESTINATION, *shapes.page_parameters())),
         write("POST", f"{_OUTBOX}/retry-dead", "retry-dead-messages", outbox.handle_retry_dead,
               "Send all dead messages of a destination", "How many there were.",
               body=DestinationShape, body_example=_EXAMPLE),
@@ -447,12 +419,14 @@ def outbox_routes(outbox: OutboxAdmin, rows: AdminRows) -> tuple[Route, ...]:
               "Drop all dead messages of a destination", "How many there were.",
               body=DestinationShape, body_example=_EXAMPLE),
         read(_ATTEMPTS, "outbox-attempts", outbox.handle_attempts, "List attempts", "A page.",
-             parameters=(_KIND, _DESTINATION, PROCESS, *page_parameters()), needs_database=False),
+             parameters=(_KIND, _DESTINATION, other_processes.PROCESS, *shapes.page_parameters()),
+             needs_database=False),
         read(f"{_ATTEMPTS}/{{number:[^/]{{1,128}}}}", "outbox-attempt", outbox.handle_attempt,
-             "Show an attempt", "The attempt.", parameters=(_NUMBER, PROCESS),
-             problems=(AttemptNotFoundError, InvalidInputError), needs_database=False),
+             "Show an attempt", "The attempt.", parameters=(_NUMBER, other_processes.PROCESS),
+             problems=(models.AttemptNotFoundError, InvalidInputError), needs_database=False),
         read(_MESSAGE, "outbox-message", outbox.handle_message, "Show a message", "The message.",
-             parameters=(_ID, PROCESS), problems=(MessageNotFoundError, InvalidInputError)),
+             parameters=(_ID, other_processes.PROCESS),
+             problems=(models.MessageNotFoundError, InvalidInputError)),
         write("DELETE", _MESSAGE, "drop-message", outbox.handle_drop, "Drop a message", "It is dropped.",
               parameters=(_ID,), problems=unchanged),
         write("POST", f"{_MESSAGE}/retry", "retry-message", outbox.handle_retry,

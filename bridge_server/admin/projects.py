@@ -12,54 +12,12 @@ from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
+from bridge_server.projects import models, service
 from bridge_server.projects.caip10 import Account, parse_account
 from bridge_server.projects.devices import DeliveryState, DeviceState
-from bridge_server.projects.models import (
-    NewSecret,
-    NewSubscription,
-    NotificationType,
-    Project,
-    ProjectDetails,
-    ProjectExistsError,
-    ProjectNotFoundError,
-    ProjectOverview,
-    SecretNotFoundError,
-    Subscription,
-    SubscriptionNotFoundError,
-    TooManySecretsError,
-    TooManyTypesError,
-    TypeExistsError,
-    TypeNotFoundError,
-    Webhook,
-    checked_name,
-    checked_project_id,
-    checked_type_id,
-)
-from bridge_server.projects.service import (
-    LEAST_PER_HOUR,
-    MOST_AT_ONCE,
-    MOST_PER_HOUR,
-    ProjectServices,
-    SubscriptionShape,
-    read_wanted_types,
-)
+from bridge_server.web import shapes
 from bridge_server.web.bodies import WEB_URL, Shape, json_object, parse_object
 from bridge_server.web.routes import Parameter, Route
-from bridge_server.web.shapes import Account as AccountId
-from bridge_server.web.shapes import (
-    Channel,
-    Count,
-    Moment,
-    NextPage,
-    ProjectId,
-    Rate,
-    TypedDict,
-    TypeId,
-    count,
-    number,
-    page_parameters,
-    text,
-)
 
 _HOUR_US = 3600 * MICROSECONDS
 _DIGITS = 6
@@ -76,21 +34,21 @@ def _valid(rule: Callable[[str], str]) -> AfterValidator:
     return AfterValidator(apply)
 
 
-Name = Annotated[str, _valid(checked_name)]
+Name = Annotated[str, _valid(models.checked_name)]
 
 
 class ProjectShape(Shape):
     """The body of POST /admin/projects."""
 
     name: Name
-    project_id: Annotated[str, _valid(checked_project_id)] | None = None
+    project_id: Annotated[str, _valid(models.checked_project_id)] | None = None
 
 
 class AccountLimitShape(Shape):
     """The body of PUT /admin/projects/{project_id}/account-limit."""
 
-    per_hour: Annotated[float, Field(ge=LEAST_PER_HOUR, le=MOST_PER_HOUR)]
-    burst: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)]
+    per_hour: Annotated[float, Field(ge=service.LEAST_PER_HOUR, le=service.MOST_PER_HOUR)]
+    burst: Annotated[int, Field(ge=1, le=service.MOST_AT_ONCE)]
 
 
 class WebhookShape(Shape):
@@ -103,7 +61,7 @@ class TypeShape(Shape):
     """The body of POST /admin/projects/{project_id}/types."""
 
     name: Name
-    type_id: Annotated[str, _valid(checked_type_id)] | None = None
+    type_id: Annotated[str, _valid(models.checked_type_id)] | None = None
 
 
 class TypeNameShape(Shape):
@@ -112,70 +70,70 @@ class TypeNameShape(Shape):
     name: Name
 
 
-ProjectName = Annotated[str, text("Example App")]
-Number = Annotated[int, count(1)]
+ProjectName = Annotated[str, shapes.text("Example App")]
+Number = Annotated[int, shapes.count(1)]
 
 
-class AccountLimitAnswer(TypedDict):
+class AccountLimitAnswer(shapes.TypedDict):
     """How many notifications one account may get. `own` tells a project's own limit from the server's."""
 
-    per_hour: Annotated[float, number(2)]
-    burst: Annotated[int, count(50)]
+    per_hour: Annotated[float, shapes.number(2)]
+    burst: Annotated[int, shapes.count(50)]
     own: bool
 
 
-class NotificationTypeAnswer(TypedDict):
+class NotificationTypeAnswer(shapes.TypedDict):
     """A notification type."""
 
-    type_id: TypeId
-    name: Annotated[str, text("Price alerts")]
-    created_at: Moment
+    type_id: shapes.TypeId
+    name: Annotated[str, shapes.text("Price alerts")]
+    created_at: shapes.Moment
 
 
-class NotificationTypesAnswer(TypedDict):
+class NotificationTypesAnswer(shapes.TypedDict):
     """The notification types of a project."""
 
     types: list[NotificationTypeAnswer]
 
 
-class ProjectAnswer(TypedDict):
+class ProjectAnswer(shapes.TypedDict):
     """A project. `webhook` is the URL that changes of subscriptions are sent to."""
 
-    project_id: ProjectId
+    project_id: shapes.ProjectId
     name: ProjectName
-    created_at: Moment
+    created_at: shapes.Moment
     account_limit: AccountLimitAnswer
-    webhook: Annotated[str, text("https://app.example.org/subscriptions")] | None
+    webhook: Annotated[str, shapes.text("https://app.example.org/subscriptions")] | None
 
 
 class ListedProjectAnswer(ProjectAnswer):
     """A project with its figures. The read rate is that of the last 30 days, null if nothing counts."""
 
     types: list[NotificationTypeAnswer]
-    subscribers: Count
-    sent_today: Count
-    read_rate: Rate | None
+    subscribers: shapes.Count
+    sent_today: shapes.Count
+    read_rate: shapes.Rate | None
 
 
-class ProjectsAnswer(TypedDict):
+class ProjectsAnswer(shapes.TypedDict):
     """Projects, oldest first. `next` is there if a page was asked for."""
 
     projects: list[ListedProjectAnswer]
-    next: NotRequired[NextPage | None]
+    next: NotRequired[shapes.NextPage | None]
 
 
-class SecretInfoAnswer(TypedDict):
+class SecretInfoAnswer(shapes.TypedDict):
     """A secret without its text."""
 
     number: Number
-    created_at: Moment
+    created_at: shapes.Moment
 
 
-class ProjectSecretAnswer(TypedDict):
+class ProjectSecretAnswer(shapes.TypedDict):
     """A new secret."""
 
     number: Number
-    secret: Annotated[str, text("bsk_Zm9yIHRoZSBleGFtcGxlIG9ubHk")]
+    secret: Annotated[str, shapes.text("bsk_Zm9yIHRoZSBleGFtcGxlIG9ubHk")]
 
 
 class ProjectDetailsAnswer(ProjectAnswer):
@@ -183,7 +141,7 @@ class ProjectDetailsAnswer(ProjectAnswer):
 
     types: list[NotificationTypeAnswer]
     secrets: list[SecretInfoAnswer]
-    subscribers: Count
+    subscribers: shapes.Count
 
 
 class NewProjectAnswer(ProjectDetailsAnswer):
@@ -192,42 +150,42 @@ class NewProjectAnswer(ProjectDetailsAnswer):
     secret: ProjectSecretAnswer
 
 
-class ProjectWebhookAnswer(TypedDict):
+class ProjectWebhookAnswer(shapes.TypedDict):
     """A webhook for subscriptions, and the secret that its messages are signed with."""
 
-    url: Annotated[str, text("https://app.example.org/subscriptions")]
-    signing_secret: Annotated[str, text("whsec_Zm9yIHRoZSBleGFtcGxlIG9ubHk=")]
+    url: Annotated[str, shapes.text("https://app.example.org/subscriptions")]
+    signing_secret: Annotated[str, shapes.text("whsec_Zm9yIHRoZSBleGFtcGxlIG9ubHk=")]
 
 
-class SubscriberAnswer(TypedDict):
+class SubscriberAnswer(shapes.TypedDict):
     """An account and the types that it has chosen."""
 
-    account: AccountId
-    notification_types: Sequence[TypeId]
-    subscribed_at: Moment
+    account: shapes.Account
+    notification_types: Sequence[shapes.TypeId]
+    subscribed_at: shapes.Moment
 
 
-class SubscribersAnswer(TypedDict):
+class SubscribersAnswer(shapes.TypedDict):
     """A page of subscribers."""
 
     subscribers: list[SubscriberAnswer]
-    next: AccountId | None
+    next: shapes.Account | None
 
 
-class AccountDeviceAnswer(TypedDict):
+class AccountDeviceAnswer(shapes.TypedDict):
     """A device of an account, without its address."""
 
-    id: Annotated[str, text("0192f7c8-9b3e-7a51-8c2d-6e4f1a2b3c4d")]
-    channel: Channel
-    created_at: Moment
+    id: Annotated[str, shapes.text("0192f7c8-9b3e-7a51-8c2d-6e4f1a2b3c4d")]
+    channel: shapes.Channel
+    created_at: shapes.Moment
     state: DeliveryState
-    queued: Count
-    delivered_at: Moment | None
-    failed_at: Moment | None
-    error: Annotated[str, text("the receiver answered 500")] | None
+    queued: shapes.Count
+    delivered_at: shapes.Moment | None
+    failed_at: shapes.Moment | None
+    error: Annotated[str, shapes.text("the receiver answered 500")] | None
 
 
-class AccountDevicesAnswer(TypedDict):
+class AccountDevicesAnswer(shapes.TypedDict):
     """The devices of an account."""
 
     devices: list[AccountDeviceAnswer]
@@ -240,7 +198,7 @@ def account_limit_fields(own: Limit | None, servers: Limit) -> AccountLimitAnswe
     return {"per_hour": per_hour, "burst": limit.burst, "own": own is not None}
 
 
-def project_fields(project: Project, servers_limit: Limit) -> ProjectAnswer:
+def project_fields(project: models.Project, servers_limit: Limit) -> ProjectAnswer:
     """A project without its types, secrets and subscribers."""
     return {
         "project_id": project.project_id,
@@ -251,7 +209,7 @@ def project_fields(project: Project, servers_limit: Limit) -> ProjectAnswer:
     }
 
 
-def project_list_fields(projects: Sequence[ProjectOverview], servers_limit: Limit) -> ProjectsAnswer:
+def project_list_fields(projects: Sequence[models.ProjectOverview], servers_limit: Limit) -> ProjectsAnswer:
     """Every project with its figures."""
     return {
         "projects": [
@@ -268,7 +226,7 @@ def project_list_fields(projects: Sequence[ProjectOverview], servers_limit: Limi
 
 
 def project_page_fields(
-    projects: Sequence[ProjectOverview], limit: int, servers_limit: Limit
+    projects: Sequence[models.ProjectOverview], limit: int, servers_limit: Limit
 ) -> ProjectsAnswer:
     """A page of at most `limit` projects. `projects` has one more if another page follows."""
     page = projects[:limit]
@@ -276,7 +234,7 @@ def project_page_fields(
     return {**project_list_fields(page, servers_limit), "next": following}
 
 
-def details_fields(details: ProjectDetails, servers_limit: Limit) -> ProjectDetailsAnswer:
+def details_fields(details: models.ProjectDetails, servers_limit: Limit) -> ProjectDetailsAnswer:
     """A project with its types, secrets and number of subscribers."""
     return {
         **project_fields(details.project, servers_limit),
@@ -289,12 +247,14 @@ def details_fields(details: ProjectDetails, servers_limit: Limit) -> ProjectDeta
     }
 
 
-def secret_fields(secret: NewSecret) -> ProjectSecretAnswer:
+def secret_fields(secret: models.NewSecret) -> ProjectSecretAnswer:
     """A new secret, which is shown only in this answer."""
     return {"number": secret.number, "secret": secret.secret}
 
 
-def new_project_fields(project: Project, secret: NewSecret, servers_limit: Limit) -> NewProjectAnswer:
+def new_project_fields(
+    project: models.Project, secret: models.NewSecret, servers_limit: Limit
+) -> NewProjectAnswer:
     """A new project and its first secret."""
     return {
         **project_fields(project, servers_limit),
@@ -305,22 +265,22 @@ def new_project_fields(project: Project, secret: NewSecret, servers_limit: Limit
     }
 
 
-def webhook_fields(webhook: Webhook) -> ProjectWebhookAnswer:
+def webhook_fields(webhook: models.Webhook) -> ProjectWebhookAnswer:
     """A webhook and its signing secret, which is shown only in this answer."""
     return {"url": webhook.url, "signing_secret": webhook.signing_secret}
 
 
-def type_fields(kind: NotificationType) -> NotificationTypeAnswer:
+def type_fields(kind: models.NotificationType) -> NotificationTypeAnswer:
     """A notification type."""
     return {"type_id": kind.type_id, "name": kind.name, "created_at": rfc3339(kind.created_at_ms)}
 
 
-def type_list_fields(types: Sequence[NotificationType]) -> NotificationTypesAnswer:
+def type_list_fields(types: Sequence[models.NotificationType]) -> NotificationTypesAnswer:
     """A project's notification types."""
     return {"types": [type_fields(kind) for kind in types]}
 
 
-def subscription_fields(subscription: Subscription) -> SubscriberAnswer:
+def subscription_fields(subscription: models.Subscription) -> SubscriberAnswer:
     """An account and the types that it receives."""
     return {
         "account": subscription.account,
@@ -348,7 +308,7 @@ def devices_fields(devices: Sequence[DeviceState]) -> AccountDevicesAnswer:
     }
 
 
-def subscriber_page_fields(subscriptions: Sequence[Subscription], limit: int) -> SubscribersAnswer:
+def subscriber_page_fields(subscriptions: Sequence[models.Subscription], limit: int) -> SubscribersAnswer:
     """A page of at most `limit` subscriptions. `subscriptions` has one more if another page follows."""
     page = subscriptions[:limit]
     return {
@@ -365,21 +325,21 @@ def read_account(text: str) -> Account:
         raise InvalidInputError(f"The account {error}.") from error
 
 
-def read_subscriber(line: bytes) -> NewSubscription:
+def read_subscriber(line: bytes) -> models.NewSubscription:
     """A subscriber in a line: an account id, or JSON with the types too. Raises InvalidInputError."""
     if not line.startswith(b"{"):
-        return NewSubscription(read_account(line.decode(errors="replace")), None)
+        return models.NewSubscription(read_account(line.decode(errors="replace")), None)
     values = parse_object(line).values
     account = values.get("account")
     if not isinstance(account, str):
         raise InvalidInputError("The account is missing or is not a string.")
-    return NewSubscription(read_account(account), read_wanted_types(values))
+    return models.NewSubscription(read_account(account), service.read_wanted_types(values))
 
 
 class ProjectAdmin:
     """One method per endpoint."""
 
-    def __init__(self, services: ProjectServices) -> None:
+    def __init__(self, services: service.ProjectServices) -> None:
         self._projects, self._subscriptions, self._devices, self._account_limit = services
 
     async def devices(self, request: web.Request) -> AccountDevicesAnswer:
@@ -467,14 +427,14 @@ class ProjectAdmin:
         """Subscribes the account, or changes its types. Without types it is all of them, later types too."""
         account = _account(request)
         values = (await json_object(request)).values if await request.read() else {}
-        wanted = NewSubscription(account, read_wanted_types(values))
+        wanted = models.NewSubscription(account, service.read_wanted_types(values))
         subscription, _ = await self._subscriptions.subscribe(_project_id(request), wanted)
         return subscription_fields(subscription)
 
     async def unsubscribe(self, request: web.Request) -> None:
         """Ends a subscription."""
         if not await self._subscriptions.unsubscribe(_project_id(request), [_account(request).key]):
-            raise SubscriptionNotFoundError
+            raise models.SubscriptionNotFoundError
 
     async def analytics(self, request: web.Request) -> ProjectAnalyticsAnswer:
         """Notifications that were sent in a period, and how many of them were read, by type and by day."""
@@ -505,7 +465,7 @@ _PERIOD = (
     Parameter("from", "The first day; by default 29 days before the last one.", _DAY),
     Parameter("to", "The last day; by default today. At most 366 days are counted.", _DAY),
 )
-_UNKNOWN = (ProjectNotFoundError,)
+_UNKNOWN = (models.ProjectNotFoundError,)
 
 
 def project_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]:
@@ -514,20 +474,20 @@ def project_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]
     read, write = rows.read, rows.write
     return (
         read(_PROJECTS, "projects", projects.projects, "List projects", "The projects.",
-             parameters=page_parameters()),
+             parameters=shapes.page_parameters()),
         write("POST", _PROJECTS, "create-project", projects.create_project,
               "Create a project", "The project and its secret.",
               body=ProjectShape, body_example={"name": "Example App", "project_id": "example-app"},
-              problems=(ProjectExistsError,)),
+              problems=(models.ProjectExistsError,)),
         read(_PROJECT, "project", projects.project, "Show a project", "The project.", problems=_UNKNOWN),
         write("DELETE", _PROJECT, "delete-project", projects.delete_project,
               "Delete a project", "It is deleted.", problems=_UNKNOWN),
         write("POST", f"{_PROJECT}/secrets", "rotate-secret", projects.rotate_secret,
               "Make another secret", "The secret, which is shown only in this answer.",
-              problems=(ProjectNotFoundError, TooManySecretsError)),
+              problems=(models.ProjectNotFoundError, models.TooManySecretsError)),
         write("DELETE", _SECRET, "revoke-secret", projects.revoke_secret, "Revoke a secret", "It is revoked.",
               parameters=(Parameter("number", "The number of a secret.", place="path", example="1"),),
-              problems=(ProjectNotFoundError, SecretNotFoundError)),
+              problems=(models.ProjectNotFoundError, models.SecretNotFoundError)),
         write("PUT", _LIMIT, "limit-accounts", projects.limit_accounts,
               "Set a project's own limit per account", "The limit.",
               body=AccountLimitShape, body_example={"per_hour": 4, "burst": 20}, problems=_UNKNOWN),
@@ -543,22 +503,23 @@ def project_routes(projects: ProjectAdmin, rows: AdminRows) -> tuple[Route, ...]
         read(_TYPES, "types", projects.types, "List notification types", "The types.", problems=_UNKNOWN),
         write("POST", _TYPES, "add-type", projects.add_type, "Add a notification type", "The type.",
               body=TypeShape, body_example={"name": "Price alerts", "type_id": "price-alert"},
-              problems=(ProjectNotFoundError, TypeExistsError, TooManyTypesError)),
+              problems=(models.ProjectNotFoundError, models.TypeExistsError, models.TooManyTypesError)),
         write("PUT", _TYPE, "rename-type", projects.rename_type, "Rename a notification type", "The type.",
               body=TypeNameShape, body_example={"name": "Prices"},
-              problems=(ProjectNotFoundError, TypeNotFoundError)),
+              problems=(models.ProjectNotFoundError, models.TypeNotFoundError)),
         write("DELETE", _TYPE, "remove-type", projects.remove_type,
               "Remove a notification type", "It is removed.",
-              problems=(ProjectNotFoundError, TypeNotFoundError)),
+              problems=(models.ProjectNotFoundError, models.TypeNotFoundError)),
         read(f"{_PROJECT}/subscribers", "project-subscribers", projects.subscribers,
-             "List subscribers", "A page.", problems=_UNKNOWN, parameters=(*page_parameters(), _SEARCH)),
+             "List subscribers", "A page.", problems=_UNKNOWN,
+             parameters=(*shapes.page_parameters(), _SEARCH)),
         write("PUT", _SUBSCRIBER, "subscribe-account", projects.subscribe,
               "Subscribe an account", "The subscription.", problems=_UNKNOWN,
-              body=SubscriptionShape, body_example={"notification_types": ["price-alert"]},
+              body=service.SubscriptionShape, body_example={"notification_types": ["price-alert"]},
               body_is_optional=True),
         write("DELETE", _SUBSCRIBER, "unsubscribe-account", projects.unsubscribe,
               "Unsubscribe an account", "The account does not subscribe any more.",
-              problems=(InvalidInputError, ProjectNotFoundError, SubscriptionNotFoundError)),
+              problems=(InvalidInputError, models.ProjectNotFoundError, models.SubscriptionNotFoundError)),
         read(f"{_PROJECT}/analytics", "analytics", projects.analytics,
              "Show analytics", "The figures.", problems=_UNKNOWN, parameters=_PERIOD),
         read(f"/admin/accounts/{_ACCOUNT}/devices", "account-devices", projects.devices,

@@ -5,22 +5,13 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, TypeAlias
+from typing import Annotated, Any, NotRequired
 
 from aiohttp import web
 from pydantic import WithJsonSchema
 
+from bridge_server.admin import other_processes
 from bridge_server.admin.clients import ListedClientAnswer, client_fields, heaviest_fields
-from bridge_server.admin.other_processes import (
-    PROCESS,
-    Fields,
-    Neighbours,
-    Pages,
-    ProcessAnswer,
-    added,
-    of_all,
-    wanted_process,
-)
 from bridge_server.admin.rows import AdminRows
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, UnavailableError
@@ -108,7 +99,7 @@ class OneServerFiguresAnswer(TypedDict):
     clients: list[ListedClientAnswer]
 
 
-class ProcessFiguresAnswer(ProcessAnswer):
+class ProcessFiguresAnswer(other_processes.ProcessAnswer):
     """The figures of one of several processes; null if it did not answer."""
 
     figures: OneServerFiguresAnswer | None
@@ -139,7 +130,9 @@ class FigureSources:
 class StatsAdmin:
     """Puts the figures of this process together, and of the others on the database if it has `neighbours`."""
 
-    def __init__(self, sources: FigureSources, clock: Clock, neighbours: Neighbours | None) -> None:
+    def __init__(
+        self, sources: FigureSources, clock: Clock, neighbours: other_processes.Neighbours | None
+    ) -> None:
         self._sources = sources
         self._clock = clock
         self._neighbours = neighbours
@@ -149,8 +142,8 @@ class StatsAdmin:
         """Numbers of sessions, calls, sockets and messages, and the five clients with the most requests of
         the last hour.
         """
-        wanted = wanted_process(request, self._neighbours)
-        return await of_all(
+        wanted = other_processes.wanted_process(request, self._neighbours)
+        return await other_processes.of_all(
             self._neighbours, wanted, (request.path, {}), self._own, merged_fields, shown_as="figures"
         )
 
@@ -223,11 +216,11 @@ def _size(file: Path) -> int:
         return 0
 
 
-def merged_fields(pages: Pages) -> Fields:
+def merged_fields(pages: other_processes.Pages) -> other_processes.Fields:
     """The server at a glance, all its processes together."""
     found = [*pages.values()]
     return {
-        **added(found, _OF_THE_DATABASE),
+        **other_processes.added(found, _OF_THE_DATABASE),
         "up_seconds": max(each["up_seconds"] for each in found),
         "clients": heaviest_fields(pages, "requests", _HEAVIEST),
     }
@@ -238,7 +231,7 @@ def stats_routes(stats: StatsAdmin, rows: AdminRows) -> tuple[Route, ...]:
     row = rows.under("Observation").read
     return (
         row("/admin/stats", "stats", stats.handle, "The server at a glance", "The figures.",
-            parameters=(PROCESS,), problems=(InvalidInputError,)),
+            parameters=(other_processes.PROCESS,), problems=(InvalidInputError,)),
     )  # fmt: skip
 
 
@@ -273,14 +266,12 @@ class SettingsReportAnswer(TypedDict):
     ready: ReadinessAnswer
 
 
-ShownSettings: TypeAlias = Callable[[], Mapping[str, Any]]
-"""Returns the settings that hold now by name, as they may be shown."""
-
-
 class SettingsAdmin:
-    """Shows settings and readiness. A running server's settings are changed in its file, and by SIGHUP."""
+    """Shows readiness, and the settings that `shown` returns by name. A running server's settings are changed
+    in its file, and by SIGHUP.
+    """
 
-    def __init__(self, shown: ShownSettings, readiness: Readiness) -> None:
+    def __init__(self, shown: Callable[[], Mapping[str, Any]], readiness: Readiness) -> None:
         self._shown = shown
         self._readiness = readiness
 

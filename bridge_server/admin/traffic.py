@@ -53,19 +53,15 @@ _SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)
 _LONGEST_WAIT_SECONDS = 25.0
 
 
-class NoTrafficError(NotFoundError):
+class NoTrafficError(NotFoundError, code="traffic-off", title="The record of requests is off"):
     """The server keeps no record of requests."""
 
-    code = "traffic-off"
-    title = "The record of requests is off"
     detail = "The server keeps no record of requests: set traffic = on, and start it again."
 
 
-class RequestNotKeptError(NotFoundError):
+class RequestNotKeptError(NotFoundError, code="request-not-kept", title="The request is not kept"):
     """The number names no request, or none that is still kept."""
 
-    code = "request-not-kept"
-    title = "The request is not kept"
     detail = f"No request of this number is among the last {MOST_REQUESTS}."
 
 

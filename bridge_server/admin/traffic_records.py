@@ -6,14 +6,7 @@ from typing import Annotated, Any, NotRequired, TypeAlias, cast
 
 import orjson
 
-from bridge_server.admin.other_processes import (
-    Fields,
-    Neighbours,
-    Pages,
-    ProcessAnswer,
-    WantedProcess,
-    of_all,
-)
+from bridge_server.admin import other_processes
 from bridge_server.admin.rows import Handles, shortened
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, LimitError
@@ -27,11 +20,8 @@ from bridge_server.web.shapes import Count, Milliseconds, Moment, NextPage, Type
 from bridge_server.web.traffic import APPROVAL, Exchange, Recorded, TrafficLog, with_short_ids
 
 
-class TooManyFollowersError(LimitError):
+class TooManyFollowersError(LimitError, code="too-many-streams", title="Too many open streams"):
     """The limit of open streams is reached."""
-
-    code = "too-many-streams"
-    title = "Too many open streams"
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} streams of requests are open, and may be no more. Close one first.", 10)
@@ -93,7 +83,7 @@ class KeptRequestsAnswer(TypedDict):
     requests: list[KeptRequestAnswer]
     last: Count | Annotated[str, text("1:12,2:7")]
     next: NotRequired[NextPage | None]
-    processes: NotRequired[list[ProcessAnswer]]
+    processes: NotRequired[list[other_processes.ProcessAnswer]]
 
 
 class CallStepAnswer(TypedDict):
@@ -113,7 +103,7 @@ class CallLifeAnswer(TypedDict):
     state: Annotated[str, one_of("waiting", "answered", "gone")]
     expires_at: Moment | None
     steps: list[CallStepAnswer]
-    processes: NotRequired[list[ProcessAnswer]]
+    processes: NotRequired[list[other_processes.ProcessAnswer]]
 
 
 # The session and the call that a request of the bridge is about, by its path or by its answer.
@@ -293,8 +283,6 @@ class Requests:
 # The database knows that the call is there, and whether it has a status; the record of requests knows the
 # rest, as far as it goes back.
 
-PendingOf: TypeAlias = Callable[[Queue], Awaitable[Sequence[PendingMessage]]]
-
 _STEP_OF_ROUTE = {
     "request-call": "asked",
     "call": "fetched",
@@ -326,9 +314,9 @@ class CallLives:
         self,
         sessions: SessionList,
         requests: Requests,
-        pending_of: PendingOf,
+        pending_of: Callable[[Queue], Awaitable[Sequence[PendingMessage]]],
         status_ms: int,
-        neighbours: Neighbours | None,
+        neighbours: other_processes.Neighbours | None,
     ) -> None:
         self.sessions = sessions
         self.requests = requests
@@ -337,12 +325,12 @@ class CallLives:
         self.neighbours = neighbours
         self.handles = requests.handles
 
-    async def of(self, call_id: str, process: WantedProcess = None) -> CallLifeAnswer:
+    async def of(self, call_id: str, process: other_processes.WantedProcess = None) -> CallLifeAnswer:
         """The lifetime of this call. Raises CallNotFoundError, NotFoundError, UnavailableError."""
         handle = self.handles.of(call_id)
         path = f"{_CALLS}/{handle}"
         neighbours = None if handle is None else self.neighbours
-        life: CallLifeAnswer | None = await of_all(
+        life: CallLifeAnswer | None = await other_processes.of_all(
             neighbours, process, (path, {}), lambda: self._own(call_id), merged_life
         )
         if life is None:
@@ -365,12 +353,7 @@ class CallLives:
         return self._fields(call_id, stored.session_id, state, expires_at_ms, steps)
 
     def _fields(
-        self,
-        call_id: str,
-        session_id: str | None,
-        state: str,
-        expires_at_ms: int | None,
-        steps: Sequence[Step],
+        self, call_id: str, session_id: str | None, state: str, expires_at_ms: int | None, steps: list[Step]
     ) -> CallLifeAnswer:
         if all(step.name != "asked" for step in steps):  # the call's id shows when it was asked
             steps = [Step("asked", made_at_ms(call_id)), *steps]
@@ -464,7 +447,7 @@ def request_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) ->
     """One request; with its contents where they are kept."""
     exchange = recorded.exchange
     subject = subject_of(exchange)
-    fields: Fields = {
+    fields: other_processes.Fields = {
         **line_fields(recorded, traffic),
         "session": named(subject.session_id, handles),
         "call": named(subject.call_id, handles),
@@ -501,7 +484,7 @@ def named(any_id: str | None, handles: Handles) -> NamedThingAnswer | None:
     return None if any_id is None else {"id": shortened(any_id), "handle": handles.of(any_id)}
 
 
-def merged_life(lives: Pages) -> Fields:
+def merged_life(lives: other_processes.Pages) -> other_processes.Fields:
     """The lifetime with the steps that any process has recorded. Raises CallNotFoundError if none has any."""
     if not lives:
         raise CallNotFoundError
@@ -523,12 +506,12 @@ def merged_life(lives: Pages) -> Fields:
     }
 
 
-def _of_its_time(steps: Sequence[Fields]) -> list[Fields]:
+def _of_its_time(steps: Sequence[other_processes.Fields]) -> list[other_processes.Fields]:
     """Without requests of the session from before the call was asked, or from after it was answered."""
     asked = [milliseconds_of(step["at"]) for step in steps if step["step"] == "asked"]
     answered = [milliseconds_of(step["at"]) for step in steps if step["step"] == "answered"]
 
-    def is_of_its_time(step: Fields) -> bool:
+    def is_of_its_time(step: other_processes.Fields) -> bool:
         if step["request"] is None or step["request"]["call"] is not None:
             return True
         moment_ms = milliseconds_of(step["at"])

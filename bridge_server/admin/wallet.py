@@ -23,21 +23,10 @@ from bridge_server.ethereum.transactions import RawTransactionError
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, ConflictError, InvalidInputError, NotFoundError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
+from bridge_server.wallet import models
 from bridge_server.wallet.accounts import LONGEST_UNLOCK_SECONDS, Accounts
 from bridge_server.wallet.approvals import Approvals, ApprovalStore
 from bridge_server.wallet.explaining import explain
-from bridge_server.wallet.models import (
-    AccountSource,
-    Address,
-    ApprovalNotFoundError,
-    ApprovalRequest,
-    ApprovalSettledError,
-    ApprovalState,
-    KeyFileError,
-    TransactionState,
-    WalletAccount,
-    WrongPassphraseError,
-)
 from bridge_server.wallet.signing import read_history
 from bridge_server.wallet.transactions.requests import read_signed
 from bridge_server.wallet.transactions.states import WAITING
@@ -50,11 +39,8 @@ from bridge_server.web.shapes import Count, Moment, NextPage, TypedDict, page_pa
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 
 
-class AccountNotFoundError(NotFoundError):
+class AccountNotFoundError(NotFoundError, code="account-not-found", title="No such account"):
     """The wallet has no such account."""
-
-    code = "account-not-found"
-    title = "No such account"
 
     def __init__(self, address: str) -> None:
         super().__init__(
@@ -62,11 +48,8 @@ class AccountNotFoundError(NotFoundError):
         )
 
 
-class AlwaysOpenError(ConflictError):
+class AlwaysOpenError(ConflictError, code="always-open", title="The account is always open"):
     """The account's key comes from the settings."""
-
-    code = "always-open"
-    title = "The account is always open"
 
     def __init__(self, address: str) -> None:
         super().__init__(
@@ -90,7 +73,7 @@ class WalletAccountAnswer(TypedDict):
     """An account of the wallet: the source of its key, and whether and until when it is unlocked."""
 
     account: AnyAddress
-    kind: AccountSource
+    kind: models.AccountSource
     unlocked: bool
     unlocked_until: Moment | None
 
@@ -105,7 +88,7 @@ _From = TypedDict(
     "_From",
     {
         "id": Annotated[str, text("0192f7c8-8a10-7c4e-9d3b-51c2a7f6b0d8")],
-        "state": TransactionState,
+        "state": models.TransactionState,
         "from": AnyAddress,
     },
 )
@@ -181,7 +164,7 @@ class WalletAdmin:
 
     async def transactions(self, state: str | None, after: str, limit: int) -> WalletTransactionsAnswer:
         """A page of transactions, newest first. Raises InvalidInputError."""
-        wanted = read_choice("state", state, TransactionState)
+        wanted = read_choice("state", state, models.TransactionState)
         page = await self._transactions.page(wanted, read_number(after), limit)
 
         def fields() -> WalletTransactionsAnswer:
@@ -196,15 +179,15 @@ class WalletAdmin:
         entries = cast(list[WalletSignatureAnswer], page.entries)
         return {"signatures": entries, "next": None if page.rest is None else str(page.rest)}
 
-    def _lockable(self, account: str) -> Address:
+    def _lockable(self, account: str) -> models.Address:
         if not _ADDRESS.fullmatch(account):
             raise InvalidInputError("An account is 0x and 40 hexadecimal digits.")
-        address = Address(account.lower())
+        address = models.Address(account.lower())
         if self._account(address).is_lasting:
             raise AlwaysOpenError(address)
         return address
 
-    def _account(self, address: Address) -> WalletAccount:
+    def _account(self, address: models.Address) -> models.WalletAccount:
         for account in self._accounts.accounts():
             if account.address == address:
                 return account
@@ -233,7 +216,7 @@ class WalletAdmin:
         return await self.signatures(*wanted_page(request))
 
 
-def account_fields(account: WalletAccount) -> WalletAccountAnswer:
+def account_fields(account: models.WalletAccount) -> WalletAccountAnswer:
     """An account: the source of its key, and whether and until when it is unlocked."""
     return {
         "account": checksummed(account.address),
@@ -289,7 +272,7 @@ _ADDRESS_OF = Parameter("address", "The address of an account of the wallet.", p
 def wallet_routes(wallet: WalletAdmin, rows: AdminRows, *, may_sign: bool) -> tuple[Route, ...]:
     """Accounts, transactions, signatures. Only with `may_sign` can accounts be unlocked and locked here."""
     rows = rows.under("Wallet administration")
-    state = Parameter("state", "Only transactions in this state.", {"enum": [*TransactionState]})
+    state = Parameter("state", "Only transactions in this state.", {"enum": [*models.TransactionState]})
     shown = (
         rows.read(f"{_WALLET}/accounts", "wallet-accounts", wallet.handle_accounts,
                   "List the wallet's accounts", "The accounts."),
@@ -305,7 +288,8 @@ def wallet_routes(wallet: WalletAdmin, rows: AdminRows, *, may_sign: bool) -> tu
         rows.write("POST", f"{_ACCOUNT}/unlock", "unlock-account", wallet.handle_unlock,
                    "Unlock an account", "The account.", parameters=(_ADDRESS_OF,),
                    body=UnlockShape, body_example={"passphrase": "correct horse", "seconds": 60},
-                   problems=(AccountNotFoundError, AlwaysOpenError, WrongPassphraseError, KeyFileError)),
+                   problems=(AccountNotFoundError, AlwaysOpenError, models.WrongPassphraseError,
+                             models.KeyFileError)),
         rows.write("POST", f"{_ACCOUNT}/lock", "lock-account", wallet.handle_lock,
                    "Lock an account", "The account.", parameters=(_ADDRESS_OF,),
                    problems=(InvalidInputError, AccountNotFoundError, AlwaysOpenError)),
@@ -324,7 +308,7 @@ _PLACE = re.compile(r"(waiting|settled)-([0-9]{1,18})", re.ASCII)
 
 class _WaitingApproval(TypedDict):
     id: Annotated[str, text("0192f7c8-8a10-7c4e-9d3b-51c2a7f6b0d8")]
-    state: ApprovalState
+    state: models.ApprovalState
     method: Annotated[str, text("personal_sign")]
     account: AnyAddress
     client: Annotated[str, text("127.0.0.1")]
@@ -378,7 +362,7 @@ class ApprovalAdmin:
         """A page of requests: waiting, then settled ones, each newest first. Raises InvalidInputError."""
         now_ms, place = self._clock.now_ms(), read_place(after, _PLACE)
         part, before = ("waiting", _BEYOND_ALL) if place is None else (place[1], int(place[2]))
-        found: list[tuple[str, ApprovalRequest]] = []
+        found: list[tuple[str, models.ApprovalRequest]] = []
         if part == "waiting":
             waiting = await self._store.waiting_page(now_ms, before, limit + 1)
             found += [(f"waiting-{number}", approval) for number, approval in waiting]
@@ -395,26 +379,26 @@ class ApprovalAdmin:
         """The request whose id begins so. Raises ApprovalNotFoundError, InvalidInputError."""
         return self._whole(await self._named(beginning))
 
-    async def decide(self, beginning: str, decision: ApprovalState) -> ApprovalDetailsAnswer:
+    async def decide(self, beginning: str, decision: models.ApprovalState) -> ApprovalDetailsAnswer:
         """Approve or reject. Raises ApprovalSettledError, and what `show` raises."""
         approval = await self._named(beginning)
         is_decided = await self._approvals.decide(approval.approval_id, decision)
         now = await self._store.get(approval.approval_id) or approval
         if not is_decided:
-            raise ApprovalSettledError(now.state_at(self._clock.now_ms()))
+            raise models.ApprovalSettledError(now.state_at(self._clock.now_ms()))
         return self._whole(now)
 
-    async def _named(self, beginning: str) -> ApprovalRequest:
+    async def _named(self, beginning: str) -> models.ApprovalRequest:
         if len(beginning) < LEAST_OF_AN_ID:
             raise InvalidInputError(f"Write at least {LEAST_OF_AN_ID} characters of the approval's id.")
         found = await self._store.named(beginning.lower())
         if not found:
-            raise ApprovalNotFoundError
+            raise models.ApprovalNotFoundError
         if len(found) > 1:
             raise InvalidInputError("Several approvals begin so: write more of the id.")
         return found[0]
 
-    def _whole(self, approval: ApprovalRequest) -> ApprovalDetailsAnswer:
+    def _whole(self, approval: models.ApprovalRequest) -> ApprovalDetailsAnswer:
         return {
             **_listed_fields(approval, approval.state_at(self._clock.now_ms())),
             "subject": orjson.Fragment(approval.subject),
@@ -431,19 +415,19 @@ class ApprovalAdmin:
 
     async def approve(self, request: web.Request) -> ApprovalDetailsAnswer:
         """The wallet signs at once, and its client gets the answer. The route exists with `admin_wallet`."""
-        return await self.decide(request.match_info["id"], ApprovalState.APPROVED)
+        return await self.decide(request.match_info["id"], models.ApprovalState.APPROVED)
 
     async def reject(self, request: web.Request) -> ApprovalDetailsAnswer:
         """Its client gets the error 4001. The route exists with `admin_wallet`."""
-        return await self.decide(request.match_info["id"], ApprovalState.REJECTED)
+        return await self.decide(request.match_info["id"], models.ApprovalState.REJECTED)
 
 
-def approval_fields(approval: ApprovalRequest) -> dict[str, Any]:
+def approval_fields(approval: models.ApprovalRequest) -> dict[str, Any]:
     """A request with the data to sign, in the state that is stored."""
     return {**_request_fields(approval, approval.state), "subject": orjson.Fragment(approval.subject)}
 
 
-def lines(approval: ApprovalRequest) -> list[tuple[str, str]]:
+def lines(approval: models.ApprovalRequest) -> list[tuple[str, str]]:
     """The request in words, as labels and texts, for the person who decides."""
     return [
         ("approval", approval.approval_id),
@@ -459,11 +443,11 @@ def lines(approval: ApprovalRequest) -> list[tuple[str, str]]:
     ]
 
 
-def _listed_fields(approval: ApprovalRequest, state: ApprovalState) -> ApprovalAnswer:
+def _listed_fields(approval: models.ApprovalRequest, state: models.ApprovalState) -> ApprovalAnswer:
     return {**_request_fields(approval, state), "decided_at": rfc3339_or_none(approval.decided_at_ms)}
 
 
-def _request_fields(approval: ApprovalRequest, state: ApprovalState) -> _WaitingApproval:
+def _request_fields(approval: models.ApprovalRequest, state: models.ApprovalState) -> _WaitingApproval:
     return {
         "id": approval.approval_id,
         "state": state,
@@ -486,12 +470,12 @@ _NAMED = (Parameter("id", _APPROVAL_ID, place="path", example="0192f7c8"),)
 def approval_routes(approvals: ApprovalAdmin, rows: AdminRows, *, may_sign: bool) -> tuple[Route, ...]:
     """Requests that wait and that are settled. Only with `may_sign` can they be decided here."""
     rows = rows.under("Wallet administration")
-    deciding = (ApprovalNotFoundError, ApprovalSettledError)
+    deciding = (models.ApprovalNotFoundError, models.ApprovalSettledError)
     shown = (
         rows.read(_APPROVALS, "approvals", approvals.handle_page,
                   "List requests for approval", "A page.", parameters=page_parameters()),
         rows.read(_APPROVAL, "approval", approvals.handle_show, "Show a request for approval", "The request.",
-                  parameters=_NAMED, problems=(InvalidInputError, ApprovalNotFoundError)),
+                  parameters=_NAMED, problems=(InvalidInputError, models.ApprovalNotFoundError)),
     )  # fmt: skip
     if not may_sign:
         return shown

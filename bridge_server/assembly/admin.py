@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
+from bridge_server.admin import server
 from bridge_server.admin.accounts import AccountAdmin, InboxAdmin, account_routes
 from bridge_server.admin.clients import AddressLimits, ClientAdmin, client_routes
 from bridge_server.admin.delivery_tests import PushTests, WebhookTests, delivery_test_routes
@@ -15,14 +16,6 @@ from bridge_server.admin.other_processes import Neighbours
 from bridge_server.admin.outbox import OutboxAdmin, outbox_routes
 from bridge_server.admin.projects import ProjectAdmin, project_routes
 from bridge_server.admin.rows import KEY_BYTES, AdminRows, Handles
-from bridge_server.admin.server import (
-    NOTIFICATION,
-    FigureSources,
-    SettingsAdmin,
-    StatsAdmin,
-    settings_routes,
-    stats_routes,
-)
 from bridge_server.admin.sessions import SessionAdmin, TopicAdmin, session_routes
 from bridge_server.admin.traffic import TrafficAdmin, traffic_routes
 from bridge_server.admin.traffic_records import CallLives, Requests
@@ -85,7 +78,7 @@ class Admin:
         sender = noted(foundation.webhook_sender, observation)
         self.webhook_tests = WebhookTests(sender, clock, foundation.ids, foundation.stopping)
         self.push_tests = PushTests(services.push.server)
-        self.settings = SettingsAdmin(foundation.live.shown, services.readiness)
+        self.settings = server.SettingsAdmin(foundation.live.shown, services.readiness)
         sessions, status_ms = SessionList(database, clock), settings.status_ttl * 1_000
         pending = partial(pending_of, database)
         self.lives = CallLives(sessions, self.requests, pending, status_ms, neighbours)
@@ -95,16 +88,16 @@ class Admin:
         self.topics = TopicAdmin(TopicList(database, clock), sockets_on, traffic, neighbours)
         self.clients = ClientAdmin(observation.clients, _limits(foundation, observation, rooms), neighbours)
         senders = services.push.provider_senders
-        sources = FigureSources(
+        sources = server.FigureSources(
             sessions, observation.made, observation.clients,
             lambda: {name: value for room in rooms for name, value in room.gauges().items()},
             foundation.figures, services.stock,
             lambda: {channel: sender.outcomes for channel, sender in senders.items()},
             settings.database_file,
         )  # fmt: skip
-        self.stats = StatsAdmin(sources, clock, neighbours)
+        self.stats = server.StatsAdmin(sources, clock, neighbours)
         foundation.events.subscribe(
-            Delivered, lambda event: observation.made.count(NOTIFICATION, len(event.accounts))
+            Delivered, lambda event: observation.made.count(server.NOTIFICATION, len(event.accounts))
         )
 
     def room(self) -> Room:
@@ -121,7 +114,7 @@ class Admin:
             *wallet_routes(self.wallet, rows, may_sign=may_sign),
             *outbox_routes(self.outbox, rows),
             *delivery_test_routes(self.webhook_tests, self.push_tests, rows),
-            *settings_routes(self.settings, rows),
+            *server.settings_routes(self.settings, rows),
         )
         return Room(name="admin", routes=routes)
 
@@ -159,7 +152,7 @@ class Admin:
                 *traffic_routes(traffic, rows),
                 *client_routes(self.clients, rows),
                 *session_routes(self.sessions, self.topics, rows),
-                *stats_routes(self.stats, rows),
+                *server.stats_routes(self.stats, rows),
             )
         return Room(
             name="observation",

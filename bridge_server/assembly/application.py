@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from aiohttp import web
 from pydantic import SecretStr
 
+from bridge_server.assembly import system_routes
 from bridge_server.assembly.bridge import pubsub_room, pubsub_services, relay_room
 from bridge_server.assembly.foundation import (
     Foundation,
@@ -31,30 +32,13 @@ from bridge_server.assembly.notifications import (
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room, stock_of
 from bridge_server.assembly.push import push_room, push_services
 from bridge_server.assembly.room import DemoProject, Room, Running
-from bridge_server.assembly.storage import (
-    commands_room,
-    limits_room,
-    save_quotas,
-    storage_room,
-    sweeper_of,
-)
-from bridge_server.assembly.system_routes import (
-    Documentation,
-    Services,
-    described,
-    metrics_alone,
-    metrics_room,
-    readiness_of,
-)
+from bridge_server.assembly.storage import commands_room, limits_room, save_quotas, storage_room, sweeper_of
 from bridge_server.assembly.wallet import assembled_wallet, wallet_room
 from bridge_server.kernel.background import Stopping, running
 from bridge_server.kernel.clock import Clock
 from bridge_server.settings.settings import NOWHERE, LiveSettings, Settings
+from bridge_server.web import open_connections, problems, request_log, routes
 from bridge_server.web.metrics import health_routes
-from bridge_server.web.open_connections import CONNECTIONS
-from bridge_server.web.problems import RequestIds, elsewhere
-from bridge_server.web.request_log import Reporting, RequestLines
-from bridge_server.web.routes import Handler, Route
 from bridge_server.web.serving import Charging, Gateway, Watchers, build_application, not_found
 from bridge_server.web.traffic import TrafficLog
 
@@ -66,7 +50,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     others use it. Delivery opens before the rooms with endpoints and closes after them, because they queue
     messages until they are closed. Work that calls other rooms opens last.
     """
-    documentation = Documentation(foundation)
+    documentation = system_routes.Documentation(foundation)
     projects = project_services(foundation)
     notifications = notifications_of(foundation, projects)
     push = push_services(foundation)
@@ -99,15 +83,17 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         *serving,
         demo,
     )
-    readiness = readiness_of(foundation, rooms)
-    services = Services(
+    readiness = system_routes.readiness_of(foundation, rooms)
+    services = system_routes.Services(
         projects, notifications, inbox.reading, wallet, push, sockets, dispatcher, stock, readiness
     )
     house = _with_operator(foundation, rooms, services)
     return (*house, *documentation.rooms(house))
 
 
-def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Services) -> tuple[Room, ...]:
+def _with_operator(
+    foundation: Foundation, rooms: Sequence[Room], services: system_routes.Services
+) -> tuple[Room, ...]:
     """The rooms, and those that call them: the operator's, the console's, test mode's; loaded where on."""
     operator, pages = None, _console_pages(foundation)
     if foundation.observation is not None:
@@ -117,7 +103,7 @@ def _with_operator(foundation: Foundation, rooms: Sequence[Room], services: Serv
     sweeper = sweeper_of(foundation, rooms)
     observing = (
         Room(name="health", routes=health_routes(services.readiness)),
-        metrics_room(foundation, rooms),
+        system_routes.metrics_room(foundation, rooms),
         *(() if operator is None else (operator.watching_room(),)),
     )
     mode = None
@@ -180,15 +166,15 @@ def build_app(
     gateway, stops = _gateway(foundation), _stops(foundation, rooms)
 
     def made(
-        rows: Iterable[Route], stops: Iterable[_Stopping] = (), otherwise: Handler = not_found
+        rows: Iterable[routes.Route], stops: Iterable[_Stopping] = (), otherwise: routes.Handler = not_found
     ) -> web.Application:
         application = build_application(tuple(rows), gateway, otherwise)
-        application[CONNECTIONS] = foundation.connections
+        application[open_connections.CONNECTIONS] = foundation.connections
         application.on_shutdown.extend(stops)
         return application
 
     def lan_application(url: str) -> web.Application:
-        return made((row for room in rooms for row in room.lan_routes), stops, elsewhere(url))
+        return made((row for room in rooms for row in room.lan_routes), stops, problems.elsewhere(url))
 
     own = [room for room in rooms if room.has_own_port]
     application = made((row for room in rooms if room not in own for row in room.routes), stops)
@@ -198,7 +184,7 @@ def build_app(
     instruments, pages = foundation.instruments, _console_pages(foundation)
     return BuiltApp(
         application,
-        made((metrics_alone(foundation, rooms),)),
+        made((system_routes.metrics_alone(foundation, rooms),)),
         console,
         foundation.live,
         lan_application,
@@ -212,7 +198,7 @@ def build_app(
 
 def _gateway(foundation: Foundation) -> Gateway:
     settings, instruments, observation = foundation.settings, foundation.instruments, foundation.observation
-    reporting = Reporting(settings.slow_request_seconds, settings.max_wait, settings.access_log)
+    reporting = request_log.Reporting(settings.slow_request_seconds, settings.max_wait, settings.access_log)
 
     def take(now: Settings) -> None:
         reporting.longest_wait_seconds = now.max_wait
@@ -224,8 +210,8 @@ def _gateway(foundation: Foundation) -> Gateway:
         None if observation is None else observer_of(observation, foundation.addresses, foundation.clock),
     )
     charging = Charging(foundation.quotas, partial(save_quotas, foundation))
-    lines = RequestLines(reporting, foundation.addresses, foundation.refusals)
-    ids = RequestIds(os.urandom)
+    lines = request_log.RequestLines(reporting, foundation.addresses, foundation.refusals)
+    ids = problems.RequestIds(os.urandom)
     return Gateway(ids, foundation.connections, charging, foundation.figures, lines, watchers)
 
 
@@ -264,7 +250,7 @@ _TOKEN = SecretStr("0" * 40)
 """Routes exist with a token for them. No server that runs has this one."""
 
 
-def every_route() -> tuple[Route, ...]:
+def every_route() -> tuple[routes.Route, ...]:
     """The rows of a server with everything turned on but the console. Nothing is opened or read."""
     settings = Settings(
         test=True, admin_token=_TOKEN, admin_wallet=True, metrics_token=_TOKEN, rpc_token=_TOKEN
@@ -274,4 +260,4 @@ def every_route() -> tuple[Route, ...]:
 
 def whole_description() -> Mapping[str, Any]:
     """The OpenAPI document of that server."""
-    return described(every_route())
+    return system_routes.described(every_route())

@@ -14,15 +14,8 @@ from bridge_server.kernel.cache import ReadCache
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.outbox.topics import TOPIC_WEBHOOK
+from bridge_server.pubsub import queues
 from bridge_server.pubsub.frames import Frames
-from bridge_server.pubsub.queues import (
-    MessageCharges,
-    OpenSockets,
-    QueueLimits,
-    Share,
-    SocketLimits,
-    SocketShares,
-)
 from bridge_server.pubsub.routes import PubSubHandlers, pubsub_routes
 from bridge_server.pubsub.v1_sockets import Deliveries, PubSub
 from bridge_server.pubsub.v1_store import Journal, Message, TopicStore, notice_of
@@ -31,16 +24,9 @@ from bridge_server.pubsub.v2_models import ClientLimits
 from bridge_server.pubsub.v2_service import Irn, IrnLimits
 from bridge_server.pubsub.v2_store import IrnStore
 from bridge_server.pubsub.v2_tokens import ClientAdmission, ClientTokens
+from bridge_server.relay import service
 from bridge_server.relay.models import CALL_WEBHOOK, Caps, Lifetimes
 from bridge_server.relay.routes import RelayCharges, RelayHandlers, relay_routes
-from bridge_server.relay.service import (
-    OWNER_KINDS,
-    Relay,
-    RelayReads,
-    WebhookRule,
-    public_webhook,
-    relay_sweeps,
-)
 from bridge_server.relay.store import RelayStore, RelaySweepStore
 from bridge_server.relay.wire import PLAIN, V07, Dialect
 from bridge_server.settings.settings import Settings
@@ -53,16 +39,16 @@ def relay_room(foundation: Foundation) -> Room:
     store = RelayStore(foundation.database)
     relay = relay_service(foundation)
     # Another process may have changed what PostgreSQL holds: nothing that was read is kept.
-    cache = ReadCache(settings.cache_bytes if settings.database is None else 0, OWNER_KINDS)
+    cache = ReadCache(settings.cache_bytes if settings.database is None else 0, service.OWNER_KINDS)
     cache.subscribe_to(foundation.events)
-    reads = RelayReads(store, cache, foundation.signals, clock)
+    reads = service.RelayReads(store, cache, foundation.signals, clock)
     new_sessions = live.held(
         lambda now: per_second("new-sessions", now.sessions_per_minute / 60, now.sessions_burst)
     )
 
     charges = RelayCharges(foundation.payload_bytes, foundation.subscription_bytes)
 
-    def rows(dialect: Dialect, webhook_rule: WebhookRule | None) -> tuple[Route, ...]:
+    def rows(dialect: Dialect, webhook_rule: service.WebhookRule | None) -> tuple[Route, ...]:
         handlers = RelayHandlers(relay, reads, dialect, settings.max_wait, charges, webhook_rule)
 
         def take(now: Settings) -> None:
@@ -77,20 +63,20 @@ def relay_room(foundation: Foundation) -> Room:
             new_sessions=new_sessions,
         )
 
-    def routes(webhook_rule: WebhookRule | None = None) -> tuple[Route, ...]:
+    def routes(webhook_rule: service.WebhookRule | None = None) -> tuple[Route, ...]:
         return (*rows(PLAIN, webhook_rule), *rows(V07, webhook_rule))
 
     return Room(
         name="relay",
         routes=routes(),
-        lan_routes=routes(public_webhook),
+        lan_routes=routes(service.public_webhook),
         emptied=(partial(afterwards, cache.clear),),
-        sweeps=relay_sweeps(RelaySweepStore(foundation.database)),
+        sweeps=service.relay_sweeps(RelaySweepStore(foundation.database)),
         gone_handlers={CALL_WEBHOOK: relay.forget_receiver, TOPIC_WEBHOOK: relay.forget_receiver},
     )
 
 
-def relay_service(foundation: Foundation) -> Relay:
+def relay_service(foundation: Foundation) -> service.Relay:
     """The rules of sessions and calls."""
     settings = foundation.settings
     lifetimes = Lifetimes(
@@ -100,7 +86,7 @@ def relay_service(foundation: Foundation) -> Relay:
         subscription_ms=settings.subscription_ttl * 1000,
     )
     caps = foundation.live.held(lambda now: Caps(now.max_pending_calls, now.max_topic_webhooks))
-    return Relay(RelayStore(foundation.database), foundation.clock, foundation.ids, lifetimes, caps)
+    return service.Relay(RelayStore(foundation.database), foundation.clock, foundation.ids, lifetimes, caps)
 
 
 _IRN_HEARTBEAT_SECONDS = 20
@@ -118,7 +104,7 @@ def pubsub_services(foundation: Foundation) -> PubSubServices:
     """Both generations, whose sockets are counted together by address."""
     open_from = Counter() if foundation.observation is None else foundation.observation.open_sockets
     limits = foundation.live.held(
-        lambda now: SocketLimits(
+        lambda now: queues.SocketLimits(
             per_address=now.max_sockets,
             topics=now.max_socket_topics,
             address_topics=now.max_address_topics,
@@ -126,7 +112,7 @@ def pubsub_services(foundation: Foundation) -> PubSubServices:
             heartbeat_seconds=now.heartbeat,
         )
     )
-    shares = SocketShares(limits, open_from)
+    shares = queues.SocketShares(limits, open_from)
     return PubSubServices(_first(foundation, shares), _second(foundation, shares))
 
 
@@ -161,7 +147,7 @@ def pubsub_room(foundation: Foundation, services: PubSubServices, front: Handler
     )
 
 
-def _first(foundation: Foundation, shares: SocketShares) -> PubSub:
+def _first(foundation: Foundation, shares: queues.SocketShares) -> PubSub:
     """Generation 1.x."""
     clock, live, limits = foundation.clock, foundation.live, shares.limits
     messages, queue = live.held(_messages), live.held(_queue_limits)
@@ -176,18 +162,18 @@ def _first(foundation: Foundation, shares: SocketShares) -> PubSub:
     return PubSub(
         store,
         delivering,
-        OpenSockets(shares, lambda: limits.heartbeat_seconds, _frames(foundation, "1.x")),
+        queues.OpenSockets(shares, lambda: limits.heartbeat_seconds, _frames(foundation, "1.x")),
         lambda address: foundation.quotas.charge(address, (messages,)).later,
         os.urandom,
     )
 
 
-def _second(foundation: Foundation, shares: SocketShares) -> Irn:
+def _second(foundation: Foundation, shares: queues.SocketShares) -> Irn:
     """Generation 2.x."""
     settings, live = foundation.settings, foundation.live
     clients = live.held(
         lambda now: ClientLimits(
-            Share(now.max_client_messages, now.max_client_bytes),
+            queues.Share(now.max_client_messages, now.max_client_bytes),
             topics=now.max_client_topics,
             topic_clients=now.max_topic_clients,
             remembered_calls=now.max_remembered_calls,
@@ -202,8 +188,8 @@ def _second(foundation: Foundation, shares: SocketShares) -> Irn:
         ),
         foundation.clock,
         IrnLimits(live.held(_queue_limits), clients, settings.message_limit),
-        OpenSockets(shares, lambda: clients.heartbeat_seconds, _frames(foundation, "2.x")),
-        MessageCharges(foundation.quotas, live.held(_messages)),
+        queues.OpenSockets(shares, lambda: clients.heartbeat_seconds, _frames(foundation, "2.x")),
+        queues.MessageCharges(foundation.quotas, live.held(_messages)),
         foundation.events,
     )  # fmt: skip
 
@@ -218,9 +204,9 @@ def _messages(settings: Settings) -> Limit:
     return per_second("messages", settings.messages_per_second, settings.messages_burst)
 
 
-def _queue_limits(settings: Settings) -> QueueLimits:
-    return QueueLimits(
-        topic=Share(settings.max_topic_messages, settings.max_topic_bytes),
-        address=Share(settings.max_address_messages, settings.max_address_bytes),
+def _queue_limits(settings: Settings) -> queues.QueueLimits:
+    return queues.QueueLimits(
+        topic=queues.Share(settings.max_topic_messages, settings.max_topic_bytes),
+        address=queues.Share(settings.max_address_messages, settings.max_address_bytes),
         lifetime_ms=settings.message_ttl * 1000,
     )

@@ -14,13 +14,10 @@ from bridge_server.assembly.admin import Admin
 from bridge_server.assembly.command_line import console_access
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.testmode import TestMode
+from bridge_server.console import compose, notifications, outbox, projects, sessions
 from bridge_server.console.access import Door, RefusedAttempts, SessionCookies, SessionEnds
-from bridge_server.console.compose import ComposePage, Sendings
 from bridge_server.console.handlers import ConsoleHandlers, console_routes
 from bridge_server.console.models import ROOT, ConsolePage, ServerState
-from bridge_server.console.notifications import AnalyticsPage, InboxPreview, NotificationsPage
-from bridge_server.console.outbox import PushesPage, WebhooksPage
-from bridge_server.console.projects import ProjectsPage
 from bridge_server.console.rendering import (
     STATIC_FOLDER,
     Framing,
@@ -30,7 +27,6 @@ from bridge_server.console.rendering import (
     Rendering,
 )
 from bridge_server.console.server import ClientsPage, FaultsPage, SettingsPage
-from bridge_server.console.sessions import SessionsPage
 from bridge_server.console.traffic import TrafficPage, row_fields
 from bridge_server.console.wallet import WalletPage, WalletSource
 from bridge_server.inbox.models import MarkedRead
@@ -119,7 +115,7 @@ def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | Non
     """The pages in the order of the navigation."""
     settings, services = operator.foundation.settings, operator.services.projects
     choice = ProjectChoice(services)
-    sendings = Sendings(operator.audiences, operator.foundation.clock, os.urandom)
+    sendings = compose.Sendings(operator.audiences, operator.foundation.clock, os.urandom)
     answers_calls = settings.test and settings.console_port is None
     faults: tuple[()] | tuple[FaultsPage] = ()
     if mode is not None:
@@ -132,22 +128,22 @@ def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | Non
             _bridge_url(settings),
             answers_calls=answers_calls,
         ),
-        SessionsPage(operator.sessions, operator.topics),
+        sessions.SessionsPage(operator.sessions, operator.topics),
         WalletPage(
             operator.approvals, operator.wallet, _wallet_source(operator), may_sign=settings.admin_wallet
         ),
-        WebhooksPage(operator.outbox, operator.webhook_tests),
-        PushesPage(operator.outbox, operator.push_tests),
-        ProjectsPage(services),
-        ComposePage(choice, sendings, operator.history),
-        NotificationsPage(choice, operator.history, operator.accounts),
-        AnalyticsPage(choice, services.projects),
-        InboxPreview(operator.services.inbox, operator.accounts),
+        outbox.WebhooksPage(operator.outbox, operator.webhook_tests),
+        outbox.PushesPage(operator.outbox, operator.push_tests),
+        projects.ProjectsPage(services),
+        compose.ComposePage(choice, sendings, operator.history),
+        notifications.NotificationsPage(choice, operator.history, operator.accounts),
+        notifications.AnalyticsPage(choice, services.projects),
+        notifications.InboxPreview(operator.services.inbox, operator.accounts),
         ClientsPage(operator.clients),
         *faults,
         SettingsPage(operator.settings),
     )
-    return tuple(page.page() for page in pages)
+    return tuple(page.page for page in pages)
 
 
 def _wallet_source(operator: Admin) -> WalletSource | None:
@@ -167,8 +163,8 @@ def _page_changes(operator: Admin, mode: TestMode | None) -> PageChanges:
     changes = PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
     changes.follow(foundation.events, _TOPICS, ChangedOutside)
     if mode is not None:
-        mode.instruments.faults.on_change(partial(changes.note, "faults"))
-    operator.observation.attempts.on_attempt(partial(changes.note, "outbox"))
+        mode.instruments.faults.on_change.append(partial(changes.note, "faults"))
+    operator.observation.attempts.on_attempt.append(partial(changes.note, "outbox"))
     for announcing in (wallet.accounts.on_unlocked, wallet.accounts.on_locked, wallet.audit.on_line):
         announcing(partial(changes.note, "wallet"))
     return changes

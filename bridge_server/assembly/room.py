@@ -156,9 +156,7 @@ class Backend:
         self.clock, self.database = clock or SystemClock(), self._file
 
     def opened_for_server(self) -> AbstractAsyncContextManager[None]:
-        """The database, brought up to date and open. Raises DatabaseRefusedError, NewerSchemaError,
-        sqlite3.Error.
-        """
+        """The up-to-date database, open. Raises DatabaseRefusedError, NewerSchemaError, sqlite3.Error."""
         return self._file_opened(self._upgrade)
 
     def opened_for_command(self, *, may_create: bool) -> AbstractAsyncContextManager[None]:

@@ -28,21 +28,12 @@ from bridge_server.wallet.keystore_files import KeystoreFiles
 from bridge_server.wallet.models import AccountSource, ApprovalRequest
 from bridge_server.wallet.node.connections import NodeWatch
 from bridge_server.wallet.node.node import Node
+from bridge_server.wallet.rpc import routes
 from bridge_server.wallet.rpc.methods import (
     MethodTable,
     QueuedTransactions,
     TransactionMethods,
     WalletMethods,
-)
-from bridge_server.wallet.rpc.routes import (
-    DISCOVERY,
-    SigningTurns,
-    WalletElsewhere,
-    WalletGuard,
-    WalletHandlers,
-    description_routes,
-    moving_rpc,
-    wallet_routes,
 )
 from bridge_server.wallet.signing import AuditLog, Signing, TypedDataScheme
 from bridge_server.wallet.transactions.broadcasting import Broadcasting
@@ -116,7 +107,7 @@ def assembled_wallet(foundation: Foundation, role: WalletRole | None) -> Assembl
     methods = WalletMethods(accounts, signing, node, signs_for_any_chain=settings.typed_data_chain == "any")
     transaction_methods = TransactionMethods(service, clock, foundation.ids)
     queued = QueuedTransactions(store)
-    tables = (*methods.tables, transaction_methods.table, queued.table, DISCOVERY)
+    tables = (*methods.tables, transaction_methods.table, queued.table, routes.DISCOVERY)
     sweeps = (accounts.sweep, approvals.sweep, service.sweep)
     return AssembledWallet(
         accounts, approvals, audit, node, store, worker, transaction_methods, queued, tables, sweeps, role
@@ -129,7 +120,7 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
     if role is not None:
         approval_seconds = settings.approval_timeout if settings.approve == "queue" else 0
         patience = settings.node_timeout + approval_seconds + _FORWARDING_SECONDS
-        elsewhere = WalletElsewhere(role.holder_url, patience)
+        elsewhere = routes.WalletElsewhere(role.holder_url, patience)
 
     async def catch_up() -> None:
         if role is None or role.is_here():
@@ -145,7 +136,10 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
 
     return Room(
         name="wallet",
-        routes=(*_routes(foundation, wallet, elsewhere), *description_routes(foundation.every_request)),
+        routes=(
+            *_routes(foundation, wallet, elsewhere),
+            *routes.description_routes(foundation.every_request),
+        ),
         running=(partial(_running, wallet, elsewhere, foundation.own_url),),
         emptied=(emptied,),
         catch_up=catch_up,
@@ -156,7 +150,7 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
 
 @asynccontextmanager
 async def _running(
-    wallet: AssembledWallet, elsewhere: WalletElsewhere | None, own_url: OwnUrl
+    wallet: AssembledWallet, elsewhere: routes.WalletElsewhere | None, own_url: OwnUrl
 ) -> AsyncIterator[None]:
     """Sign and send inside: always, or whenever this process has the wallet's role."""
     role = wallet.role
@@ -259,7 +253,7 @@ def _approvals(foundation: Foundation, fence: Fence | None) -> Approvals:
 
 
 def _routes(
-    foundation: Foundation, wallet: AssembledWallet, elsewhere: WalletElsewhere | None
+    foundation: Foundation, wallet: AssembledWallet, elsewhere: routes.WalletElsewhere | None
 ) -> tuple[Route, ...]:
     settings, addresses = foundation.settings, foundation.addresses
     token, origins = foundation.live.token("rpc_token"), AllowedOrigins(settings.rpc_origins)
@@ -269,20 +263,20 @@ def _routes(
             admits=lambda origin: is_loopback_origin(origin) and wallet.accounts.are_for_development_only(),
         )
     signals, database = foundation.signals, foundation.database
-    turns = SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy)
-    guard = WalletGuard(addresses, settings.operators_hosts, origins, has_token=token is not None)
+    turns = routes.SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy)
+    guard = routes.WalletGuard(addresses, settings.operators_hosts, origins, has_token=token is not None)
 
     def relay_url(request: web.Request) -> str:
         """The address of the relay for clients of generation 2.x: by default the request's."""
         own = settings.public_url
         return f"ws://{request.host}" if own is None else f"ws{own.rstrip('/').removeprefix('http')}"
 
-    here = WalletHandlers(wallet.method_tables, wallet.node, turns, addresses, relay_url)
+    here = routes.WalletHandlers(wallet.method_tables, wallet.node, turns, addresses, relay_url)
     role = wallet.role
     turned_away = TurnedAway(addresses, foundation.clock, "rpc_refused", "rpc_token")
     access = Access(guard=guard.check, bearer=token, origins=origins, on_refusal=turned_away.note)
-    return wallet_routes(
-        here.rpc if role is None or elsewhere is None else moving_rpc(here, elsewhere, role.is_here),
+    return routes.wallet_routes(
+        here.rpc if role is None or elsewhere is None else routes.moving_rpc(here, elsewhere, role.is_here),
         access,
         settings.rpc_body_limit,
     )

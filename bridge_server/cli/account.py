@@ -21,14 +21,12 @@ from bridge_server.cli.process import configure_logs, local_url
 from bridge_server.cli.running_server import development_accounts, exchanged, json_of, refusal_of, running_url
 from bridge_server.ethereum.address import HexError, address_of, checksummed, hex_of
 from bridge_server.ethereum.keystore import LARGEST_FILE_BYTES, CostError, KeystoreError, read_keystore
-from bridge_server.kernel.clock import SystemClock
-from bridge_server.kernel.errors import BridgeError
+from bridge_server.kernel import clock, errors, instants, secrets
 from bridge_server.kernel.fields import http_url
-from bridge_server.kernel.instants import rfc3339
-from bridge_server.kernel.secrets import IdMaker
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.data_directory import is_held
+from bridge_server.wallet import models
 from bridge_server.wallet.accounts import (
     DEFAULT_UNLOCK_SECONDS,
     LONGEST_UNLOCK_SECONDS,
@@ -37,13 +35,6 @@ from bridge_server.wallet.accounts import (
     read_private_key,
 )
 from bridge_server.wallet.keystore_files import KeystoreFiles
-from bridge_server.wallet.models import (
-    AccountSource,
-    Address,
-    ApprovalRequest,
-    ApprovalState,
-    UnknownAccountError,
-)
 
 Result = TypeVar("Result")
 
@@ -51,9 +42,9 @@ _SOURCE_UNKNOWN_HERE = "server"
 """The source of a key that the running server has and that is not in the settings of the command."""
 
 
-def _read_address(context: click.Context, parameter: click.Parameter, value: str) -> Address:
+def _read_address(context: click.Context, parameter: click.Parameter, value: str) -> models.Address:
     with command_errors(HexError, about=f"{value} "):
-        return Address(address_of(value))
+        return models.Address(address_of(value))
 
 
 _address_argument = click.argument("address", callback=_read_address)
@@ -132,13 +123,13 @@ def import_command(operator: Operator, file: str | None, passphrase_file: str | 
 )
 @_passphrase_option
 def export_command(
-    operator: Operator, address: Address, raw: bool, output: Path | None, passphrase_file: str | None
+    operator: Operator, address: models.Address, raw: bool, output: Path | None, passphrase_file: str | None
 ) -> None:
     """Print the key file of ADDRESS, which other wallets can import; with --raw, its private key."""
-    with command_errors(BridgeError):
+    with command_errors(errors.BridgeError):
         try:
             content = _files(operator).read(address)
-        except UnknownAccountError as error:
+        except models.UnknownAccountError as error:
             keystore = operator.settings.keystore
             raise CommandError(f"there is no key file of {checksummed(address)} in {keystore}") from error
     if raw:
@@ -160,7 +151,7 @@ def export_command(
 @click.option("--url", help="The server's URL.  [default: the server that runs on the data directory]")
 @_passphrase_option
 def unlock_command(
-    operator: Operator, address: Address, seconds: int, url: str | None, passphrase_file: str | None
+    operator: Operator, address: models.Address, seconds: int, url: str | None, passphrase_file: str | None
 ) -> None:
     """Unlock ADDRESS in the running server, which then signs with it without a passphrase for a time."""
     url = _server_url(operator.settings) if url is None else url
@@ -174,7 +165,7 @@ def unlock_command(
 
 def _files(operator: Operator) -> KeystoreFiles:
     configure_logs(operator.settings.log_level, operator.settings.log_format)  # KeystoreFiles logs bad files
-    return KeystoreFiles(operator.settings.keystore, SystemClock())
+    return KeystoreFiles(operator.settings.keystore, clock.SystemClock())
 
 
 def _rows_of_settings(operator: Operator) -> list[dict[str, str]]:
@@ -183,7 +174,7 @@ def _rows_of_settings(operator: Operator) -> list[dict[str, str]]:
     async def listed(accounts: Accounts) -> list[dict[str, str]]:
         rows = []
         for each in accounts.accounts():
-            file = str(files.file(each.address)) if each.source is AccountSource.KEYSTORE else ""
+            file = str(files.file(each.address)) if each.source is models.AccountSource.KEYSTORE else ""
             rows.append({"address": checksummed(each.address), "source": each.source.value, "file": file})
         return rows
 
@@ -201,7 +192,7 @@ def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -
     development = development_accounts(operator.settings)
     rows = []
     for address in map(checksummed, addresses):
-        source = AccountSource.DEVELOPMENT.value if address in development else _SOURCE_UNKNOWN_HERE
+        source = models.AccountSource.DEVELOPMENT.value if address in development else _SOURCE_UNKNOWN_HERE
         rows.append(by_address.get(address) or {"address": address, "source": source, "file": ""})
     return rows
 
@@ -209,12 +200,12 @@ def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -
 def _run_on_accounts(
     operator: Operator, files: KeystoreFiles, work: Callable[[Accounts], Coroutine[Any, Any, Result]]
 ) -> Result:
-    accounts = wallet_accounts(operator.settings, files, SystemClock(), IdMaker())
-    with command_errors(BridgeError):
+    accounts = wallet_accounts(operator.settings, files, clock.SystemClock(), secrets.IdMaker())
+    with command_errors(errors.BridgeError):
         return asyncio.run(work(accounts))
 
 
-def _add(operator: Operator, work: Callable[[Accounts], Coroutine[Any, Any, Address]]) -> None:
+def _add(operator: Operator, work: Callable[[Accounts], Coroutine[Any, Any, models.Address]]) -> None:
     files = _files(operator)
 
     async def added(accounts: Accounts) -> dict[str, str]:
@@ -225,7 +216,7 @@ def _add(operator: Operator, work: Callable[[Accounts], Coroutine[Any, Any, Addr
     operator.show(fields, [fields["address"], f"key file: {fields['file']}"])
 
 
-def _raw_key(operator: Operator, address: Address, file: bytes, opening: str) -> bytes:
+def _raw_key(operator: Operator, address: models.Address, file: bytes, opening: str) -> bytes:
     about = f"the key file of {checksummed(address)} cannot be opened: "
     with command_errors(KeystoreError, CostError, about=about):
         key = hex_of(read_keystore(file).open(opening.encode(errors="surrogateescape")))
@@ -354,24 +345,24 @@ def show_command(operator: Operator, approval: str) -> None:
 @click.argument("approval")
 def approve_command(operator: Operator, approval: str) -> None:
     """Approve a request: the wallet signs it."""
-    _decide(operator, approval, ApprovalState.APPROVED)
+    _decide(operator, approval, models.ApprovalState.APPROVED)
 
 
 @operator_command(approvals_group.command("reject"))
 @click.argument("approval")
 def reject_command(operator: Operator, approval: str) -> None:
     """Reject a request: its caller gets the error 4001."""
-    _decide(operator, approval, ApprovalState.REJECTED)
+    _decide(operator, approval, models.ApprovalState.REJECTED)
 
 
-def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
-    async def decide(opened: OperatorServices) -> ApprovalRequest:
+def _decide(operator: Operator, name: str, decision: models.ApprovalState) -> None:
+    async def decide(opened: OperatorServices) -> models.ApprovalRequest:
         approval = await _approval_named(opened, name)
         is_decided = await opened.approvals.decide(approval.approval_id, decision, opened.clock.now_ms())
         approval = await opened.approvals.get(approval.approval_id) or approval
         if not is_decided:
-            is_late = approval.state is ApprovalState.PENDING
-            outcome = ApprovalState.EXPIRED if is_late else approval.state
+            is_late = approval.state is models.ApprovalState.PENDING
+            outcome = models.ApprovalState.EXPIRED if is_late else approval.state
             raise CommandError(f"{approval.approval_id} is not waiting any more: it is {outcome}")
         return approval
 
@@ -393,7 +384,7 @@ def _run_on_waiting(operator: Operator, work: Callable[[OperatorServices], Await
     return operator.run(on_waiting_requests)
 
 
-async def _approval_named(opened: OperatorServices, name: str) -> ApprovalRequest:
+async def _approval_named(opened: OperatorServices, name: str) -> models.ApprovalRequest:
     if len(name) < _LEAST_OF_AN_ID:
         raise CommandError(f"write at least {_LEAST_OF_AN_ID} characters of the approval's id")
     found = await opened.approvals.named(name.lower())
@@ -406,7 +397,7 @@ async def _approval_named(opened: OperatorServices, name: str) -> ApprovalReques
     return found[0]
 
 
-def _approval_row(approval: ApprovalRequest) -> tuple[str, ...]:
+def _approval_row(approval: models.ApprovalRequest) -> tuple[str, ...]:
     client = approval.caller.origin or approval.caller.address
-    until, address = rfc3339(approval.expires_at_ms), checksummed(approval.address)
+    until, address = instants.rfc3339(approval.expires_at_ms), checksummed(approval.address)
     return approval.approval_id[:_SHOWN_OF_AN_ID], approval.method, address, client, until

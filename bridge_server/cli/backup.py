@@ -85,9 +85,6 @@ def _remember(settings: Settings, file: Path, size_bytes: int) -> None:
     write_record(settings.data_dir, LastBackup(SystemClock().now_ms(), str(file.absolute()), size_bytes))
 
 
-# `bridge-server restore FILE`.
-
-
 @operator_command(click.command("restore"))
 @click.argument("file", type=click.Path(path_type=Path))
 def restore_command(operator: Operator, file: Path) -> None:

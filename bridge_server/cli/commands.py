@@ -22,9 +22,8 @@ _Sections: TypeAlias = Mapping[str, Sequence[tuple[str, Sequence[str]]]]
 
 
 class LazyGroup(Group):
-    """A group whose commands are imported when they are needed. They stand under headings of the help.
-
-    The command `x` is `x_command` in its module, a group of commands `x_group`.
+    """A group whose commands are imported when they are needed. They stand under headings of the help. The
+    command `x` is `x_command` in its module, a group of commands `x_group`.
     """
 
     def __init__(self, *arguments: Any, sections: _Sections, **options: Any) -> None:
@@ -143,9 +142,7 @@ def openrpc_command() -> None:
     click.echo(import_module("bridge_server.wallet.rpc.routes").openrpc_json())
 
 
-@click.group("keys", cls=Group)
-def keys_group() -> None:
-    """Generate keys for push services."""
+keys_group = Group("keys", help="Generate keys for push services.")
 
 
 @keys_group.command("vapid")

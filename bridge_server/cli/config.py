@@ -22,10 +22,7 @@ from bridge_server.settings.settings import (
     shown_value,
 )
 
-
-@click.group("config", cls=Group)
-def config_group() -> None:
-    """Inspect the settings."""
+config_group = Group("config", help="Inspect the settings.")
 
 
 @config_group.command("check")

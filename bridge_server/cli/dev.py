@@ -36,10 +36,7 @@ from bridge_server.cli.server_run import (
     run_server,
 )
 from bridge_server.cli.stats import open_console, sign_in_link
-from bridge_server.kernel.background import running
-from bridge_server.kernel.process import is_running
-from bridge_server.kernel.secrets import new_secret
-from bridge_server.kernel.version import NAME, VERSION
+from bridge_server.kernel import background, process, secrets, version
 from bridge_server.projects.service import SECRET_PREFIX
 from bridge_server.relay.wire import V07
 from bridge_server.settings.server import DATABASE_FILE
@@ -187,7 +184,7 @@ def _head(facts: Mapping[str, Any], command: str, console_link: str | None) -> I
     waiting = f"waits for: {command} approvals {others}"
     policy = "approves by itself" if facts["policy"] == "approve" else waiting
     kept = f"kept in {facts['data_dir']}" if facts["kept"] else "nothing is kept"
-    yield f"{NAME} {VERSION}, for development: {kept}, everybody knows the keys"
+    yield f"{version.NAME} {version.VERSION}, for development: {kept}, everybody knows the keys"
     if console_link is not None:
         yield f"  console   {console_link}"
     yield f"  docs      {url}/docs/"
@@ -247,9 +244,8 @@ class DevData:
 
 
 def _kept_secret(directory: Path) -> str:
-    """The secret of the last run over the directory, or a new one. Raises CommandError.
-
-    Test mode can empty the database: a directory that no `dev` has begun is refused.
+    """The secret of the last run over the directory, or a new one. Raises CommandError. Test mode can empty
+    the database: a directory that no `dev` has begun is refused.
     """
     mark = directory / _MARK
     if (directory / DATABASE_FILE).exists() and not mark.exists():
@@ -268,7 +264,7 @@ def _kept_secret(directory: Path) -> str:
 
 
 def _new_project_secret() -> str:
-    return f"{SECRET_PREFIX}demo_{new_secret(os.urandom)}"
+    return f"{SECRET_PREFIX}demo_{secrets.new_secret(os.urandom)}"
 
 
 # The file of `dev --config-out`: the banner's facts, for programs.
@@ -327,7 +323,7 @@ def _require_own(path: Path) -> None:
     pid = _pid_in(path) if path.is_file() else None
     if pid is None:
         raise CommandError(f"--config-out {path}: it is there, and dev did not write it: name another file")
-    if pid != os.getpid() and is_running(pid):
+    if pid != os.getpid() and process.is_running(pid):
         raise CommandError(f"--config-out {path}: it belongs to process {pid}, which runs: name another file")
 
 
@@ -363,7 +359,7 @@ def dev_settings(data_dir: Path, policy: str) -> CommandSettings:
         "dev_accounts": True,
         "dev_accounts_public": False,
         "allow_private_webhooks": True,
-        "admin_token": new_secret(os.urandom),
+        "admin_token": secrets.new_secret(os.urandom),
         "approve": "auto" if policy == "approve" else policy,
     }
     return CommandSettings(COMMAND, fixed, _DEFAULTS)
@@ -394,9 +390,8 @@ DEMO_TYPES: Mapping[str, str] = MappingProxyType({"news": "News", "alerts": "Ale
 async def beside_dev(
     data: DevData, lan: str | None, config_out: Path | None, server: Started, *, opens: bool, shows: bool
 ) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield the banner's facts for the ready file.
-
-    `lan` is the address for phones. With `shows` dapps and a wallet demonstrate the server.
+    """Yield the banner's facts for the ready file. `lan` is the address for phones. With `shows` dapps and a
+    wallet demonstrate the server.
     """
     if opens and CONSOLE_URL not in server.facts:
         raise CommandError("--open: the console is off: leave out --open, or set console=on")
@@ -413,12 +408,12 @@ async def beside_dev(
         output.write(dev_banner(every_fact, screen, typed_command(), link))
         if server.built.traffic is not None:
             lines = TrafficLines(server.built.traffic, output.write, screen)
-            await stack.enter_async_context(running(lines.run_forever()))
+            await stack.enter_async_context(background.running(lines.run_forever()))
         if opens and (opened := await _console_link(server)) is not None:
-            await stack.enter_async_context(running(open_console(opened, output.write)))
+            await stack.enter_async_context(background.running(open_console(opened, output.write)))
         if shows:
             demo = import_module("bridge_server.cli.demo")  # late: it loads the client library
-            await stack.enter_async_context(running(demo.demonstrate(every_fact)))
+            await stack.enter_async_context(background.running(demo.demonstrate(every_fact)))
         yield facts
 
 

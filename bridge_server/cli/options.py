@@ -13,20 +13,13 @@ import click
 
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.process import PARENT_OPTION, PARENT_VARIABLE
-from bridge_server.settings.sources import (
-    CONFIG_VARIABLE,
-    NO_COMMAND,
-    CommandSettings,
-    LoadedSettings,
-    SettingsError,
-    load_settings,
-)
+from bridge_server.settings import sources
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
 config_option = click.option(
-    "--config", "config_file", type=FILE, envvar=CONFIG_VARIABLE, help="A TOML file with settings."
+    "--config", "config_file", type=FILE, envvar=sources.CONFIG_VARIABLE, help="A TOML file with settings."
 )
 port_option = click.option(
     "--port", type=int, help="The port to listen on; 0 picks a free one.  [default: 8080]"
@@ -85,20 +78,23 @@ class EndedItselfError(CommandError):
 def loaded_settings(
     config_file: Path | None,
     assignments: Sequence[str] = (),
-    command: CommandSettings = NO_COMMAND,
+    command: sources.CommandSettings = sources.NO_COMMAND,
     **flags: Any,
-) -> LoadedSettings:
+) -> sources.LoadedSettings:
     """Load the settings with the given flags and `--set` assignments. Raises CommandError."""
-    with command_errors(SettingsError):
+    with command_errors(sources.SettingsError):
         return reread_settings(config_file, assignments, command, **flags)
 
 
 def reread_settings(
-    config_file: Path | None, assignments: Sequence[str], command: CommandSettings = NO_COMMAND, **flags: Any
-) -> LoadedSettings:
+    config_file: Path | None,
+    assignments: Sequence[str],
+    command: sources.CommandSettings = sources.NO_COMMAND,
+    **flags: Any,
+) -> sources.LoadedSettings:
     """Load the settings like `loaded_settings`. Raises SettingsError, and CommandError for a bad `--set`."""
     given = {name: value for name, value in flags.items() if value is not None}
-    return load_settings(given, config_file, dict(map(_assignment, assignments)), command)
+    return sources.load_settings(given, config_file, dict(map(_assignment, assignments)), command)
 
 
 def _assignment(text: str) -> tuple[str, str]:

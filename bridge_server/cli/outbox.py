@@ -159,12 +159,7 @@ def _cell(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-# `bridge-server webhook test`.
-
-
-@click.group("webhook", cls=Group)
-def webhook_group() -> None:
-    """Test webhooks."""
+webhook_group = Group("webhook", help="Test webhooks.")
 
 
 @operator_command(webhook_group.command("test"))
@@ -196,12 +191,7 @@ def test_command(operator: Operator, url: str) -> None:
     raise SystemExit(1)
 
 
-# `bridge-server push test`.
-
-
-@click.group("push", cls=Group)
-def push_group() -> None:
-    """Test pushes to registered clients."""
+push_group = Group("push", help="Test pushes to registered clients.")
 
 
 @operator_command(push_group.command("test"))
@@ -225,12 +215,7 @@ def test_push_command(operator: Operator, topic: str) -> None:
     operator.show({"success": True, "status": status}, [f"the provider took it{answer}"])
 
 
-# `bridge-server device list`.
-
-
-@click.group("device", cls=Group)
-def device_group() -> None:
-    """Inspect the devices of accounts."""
+device_group = Group("device", help="Inspect the devices of accounts.")
 
 
 @operator_command(device_group.command("list"))

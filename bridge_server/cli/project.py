@@ -14,15 +14,8 @@ import orjson
 
 from bridge_server.admin import notifications, projects
 from bridge_server.assembly.command_line import OperatorServices
+from bridge_server.cli import options
 from bridge_server.cli.database_command import Decorator, Operator, operator_command
-from bridge_server.cli.options import (
-    STANDARD_STREAM,
-    CommandError,
-    one_line,
-    reading,
-    regular_size,
-    replacing,
-)
 from bridge_server.cli.output import Group, columns, progress_bar, table
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.instants import rfc3339, spell_day
@@ -114,7 +107,7 @@ def limits_command(
     Without options it prints the limit. --per-hour and --burst go together.
     """
     if reset and (per_hour is not None or burst is not None):
-        raise CommandError("--reset does not go with --per-hour or --burst")
+        raise options.CommandError("--reset does not go with --per-hour or --burst")
     if reset:
         project = operator.run(lambda opened: opened.projects.reset_account_limit(project_id))
     elif per_hour is not None and burst is not None:
@@ -122,7 +115,7 @@ def limits_command(
     elif per_hour is None and burst is None:
         project = operator.run(lambda opened: opened.projects.show(project_id)).project
     else:
-        raise CommandError("--per-hour and --burst go together")
+        raise options.CommandError("--per-hour and --burst go together")
     fields = projects.account_limit_fields(project.account_limit, operator.servers_limit)
     operator.show(fields, [_describe_limit(fields)])
 
@@ -136,7 +129,7 @@ def webhook_command(operator: Operator, project_id: str, url: str | None, remove
     --url also creates the secret that signs the webhook's messages, and prints it, which is done only once.
     """
     if url is not None and remove:
-        raise CommandError("--url and --remove do not go together")
+        raise options.CommandError("--url and --remove do not go together")
     if url is not None:
         webhook = operator.run(lambda opened: opened.projects.set_webhook(project_id, url))
         lines = columns([("webhook", webhook.url), ("signing secret", webhook.signing_secret)])
@@ -158,7 +151,7 @@ def delete_command(operator: Operator, project_id: str, yes: bool) -> None:
     On a terminal the command asks first; elsewhere, and with --json, it needs --yes.
     """
     if not yes and (operator.as_json or not sys.stdin.isatty()):
-        raise CommandError("this is no terminal to ask at: add --yes to delete the project for good")
+        raise options.CommandError("this is no terminal to ask at: add --yes to delete the project for good")
     if not yes:
         details = operator.run(lambda opened: opened.projects.show(project_id))
         click.confirm(
@@ -221,16 +214,12 @@ def _figures_row(kind: str, day: str, figures: ReadFigures) -> tuple[str, str, s
     return kind, day, str(figures.sent), str(figures.read), str(figures.bulk_marked), rate
 
 
-# `bridge-server project type ...`.
-
 _type_argument = click.argument("type_id", metavar="TYPE")
 
 _NO_TYPES = "this project has no notification types: `project type add` makes one"
 
 
-@click.group("type", cls=Group)
-def type_group() -> None:
-    """Manage the notification types of a project, which accounts subscribe to."""
+type_group = Group("type", help="Manage the notification types of a project, which accounts subscribe to.")
 
 
 @_project_command(type_group, "add")
@@ -287,7 +276,7 @@ class SubscriberEntry:
     wanted: NewSubscription
 
 
-class LineError(CommandError):
+class LineError(options.CommandError):
     """A line is not valid."""
 
     def __init__(self, line: int, reason: str) -> None:
@@ -310,14 +299,12 @@ def read_entries(
                 yield SubscriberEntry(number, projects.read_subscriber(text))
             except InvalidInputError as error:
                 hint = "" if text.startswith(_JSON) else _ONLY_ACCOUNTS
-                raise LineError(number, one_line(error) + hint) from error
+                raise LineError(number, options.one_line(error) + hint) from error
 
 
 def _line(fields: Mapping[str, Any]) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
-
-# `bridge-server subscriber ...`.
 
 _SLICE = 500
 _PAGE = 1000
@@ -327,12 +314,12 @@ Counts: TypeAlias = Counter[SubscriptionChange | None]
 _Spell: TypeAlias = Callable[[Sequence[Subscription]], bytes]
 
 _accounts_argument = click.argument("accounts", metavar="ACCOUNT...", nargs=-1, required=True)
-_file_argument = click.argument("file", default=STANDARD_STREAM, metavar="[FILE]")
+_file_argument = click.argument("file", default=options.STANDARD_STREAM, metavar="[FILE]")
 
 
-@click.group("subscriber", cls=Group)
-def subscriber_group() -> None:
-    """Manage the subscribers of a project. Works with or without a running server."""
+subscriber_group = Group(
+    "subscriber", help="Manage the subscribers of a project. Works with or without a running server."
+)
 
 
 @_project_command(subscriber_group, "list")
@@ -411,10 +398,10 @@ def export_command(operator: Operator, project_id: str, file: str) -> None:
         named = zip(page, chosen, strict=True)
         return b"".join(_line({"account": each.account, **types}) for each, types in named)
 
-    if file == STANDARD_STREAM:
+    if file == options.STANDARD_STREAM:
         _write_pages(operator, project_id, sys.stdout.buffer, as_lines)
         return
-    with replacing(Path(file)) as stream:
+    with options.replacing(Path(file)) as stream:
         written = _write_pages(operator, project_id, stream, as_lines, has_bar=not operator.as_json)
     name = click.format_filename(file)
     operator.show({"file": name, "subscribers": written}, [f"{name}: {written} subscribers"])
@@ -429,8 +416,8 @@ def import_command(operator: Operator, project_id: str, file: str) -> None:
     notification_types the account receives every type, including later ones. Lines are stored 500 at a
     time. The first invalid line ends the import, and its number is printed. An import can be repeated.
     """
-    with reading(file) as stream:
-        size, quiet = regular_size(stream), operator.as_json
+    with options.reading(file) as stream:
+        size, quiet = options.regular_size(stream), operator.as_json
         with progress_bar("Importing", size, least_steps=_BYTES_OF_A_STEP, is_quiet=quiet) as bar:
             entries = read_entries(stream, bar.update)
             counts = operator.run(lambda opened: _import(opened, project_id, entries))
@@ -448,7 +435,9 @@ async def _import(opened: OperatorServices, project_id: str, entries: Iterator[S
             counts.update(await _subscribe(opened, project_id, [entry.wanted for entry in some]))
             await asyncio.sleep(perf_counter() - started)  # leaves half of the time to the running server
     except (LineError, BridgeError) as error:
-        raise CommandError(f"{one_line(error)} (imported before that: {counts.total()})") from error
+        raise options.CommandError(
+            f"{options.one_line(error)} (imported before that: {counts.total()})"
+        ) from error
     return counts
 
 
@@ -464,7 +453,7 @@ async def _require_types(
     for type_id, line in wanted:
         if type_id not in known:
             fault = f"the project has no notification type {type_id!r}, but {listed(known)}"
-            raise CommandError(fault) if line is None else LineError(line, fault)
+            raise options.CommandError(fault) if line is None else LineError(line, fault)
 
 
 def _tell_counts(operator: Operator, counts: Counts) -> None:

@@ -113,9 +113,8 @@ def ask_server(settings: Settings, path: str, query: Mapping[str, str] | None = 
 async def answer_of(
     settings: Settings, url: str, path: str, query: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The answer to GET of the admin API at the URL. Raises CommandError.
-
-    A running server may still have the token that the file names as the previous one.
+    """The answer to GET of the admin API at the URL. Raises CommandError. A running server may still have the
+    token that the file names as the previous one.
     """
     try:
         status, content = await exchanged(
@@ -146,7 +145,6 @@ async def exchanged(
     method: str, url: str, tokens: Sequence[str | None], *, seconds: float, **request: Any
 ) -> tuple[int, bytes]:
     """The status and the body of the answer to the first token that is not refused; None sends no token.
-
     `request` has further arguments of aiohttp. Raises aiohttp.ClientError, TimeoutError.
     """
     status, content = 0, b""

@@ -356,20 +356,16 @@ class _Family:
 
     def _pass_on(self, received: signal.Signals) -> None:
         if received == signal.SIGHUP and not self._hangup_ends:
-            self._reload_all()
+            if (loaded := self._loaded()) is not None:
+                self._run = replace(self._run, reloaded=loaded)
+                self._run_before = self._run_before and replace(self._run_before, reloaded=loaded)
+                for child in self._children.values():
+                    if child.facts is not None:
+                        os.kill(child.pid, signal.SIGHUP)
         elif received == signal.SIGUSR1:
             self._replace_all()
         elif received != signal.SIGCHLD:
             self._stop()
-
-    def _reload_all(self) -> None:
-        """Have every process that answers take its settings, and later ones take them at their start."""
-        if (loaded := self._loaded()) is not None:
-            self._run = replace(self._run, reloaded=loaded)
-            self._run_before = self._run_before and replace(self._run_before, reloaded=loaded)
-            for child in self._children.values():
-                if child.facts is not None:
-                    os.kill(child.pid, signal.SIGHUP)
 
     def _loaded(self) -> LoadedSettings | None:
         """The settings as they are now; None if they have a fault."""

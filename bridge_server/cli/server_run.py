@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import structlog
 from aiohttp import web
@@ -67,10 +67,6 @@ class Started:
     facts: Mapping[str, Any]
 
 
-Companion: TypeAlias = Callable[[Started], AbstractAsyncContextManager[Mapping[str, Any]]]
-"""Entered once the server answers, and left when it stops; yields further facts for the ready file."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRun:
     """A server as a command wants it."""
@@ -82,7 +78,7 @@ class ServerRun:
     """Loads the settings again, at SIGHUP."""
     reloaded: LoadedSettings | None = None
     """The settings of the last SIGHUP before this start: the server takes what needs no restart."""
-    companion: Companion
+    companion: Callable[[Started], AbstractAsyncContextManager[Mapping[str, Any]]]
     ready_file: Path | None = None
     demo: DemoProject | None = None
     logs_start: bool = True
@@ -190,7 +186,10 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
     async def let_go() -> None:
         """Before the end, give others time: load balancers, or the process that replaces this one."""
         if replaced.is_set():
-            await _leave_sockets(runner)
+            # New connections wait for the process that comes; the others are answered here.
+            for site in [each for each in runner.sites if isinstance(each, web.SockSite)]:
+                await site.stop()
+            await asyncio.sleep(_LAST_REQUESTS_SECONDS)
         else:
             process.notify_systemd("STOPPING=1")
             await _drain(built, settings.drain_seconds, stop_now)
@@ -210,7 +209,15 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
             internal = run.internal_address
             internal_url = url if internal is None else await listen_beside(runner, *internal)
             built.announce_url(internal_url)
-            facts = _facts(url, console_url, settings)
+            facts = {
+                "url": url,
+                "pid": os.getpid(),
+                "public_url": settings.public_url or url,
+                "rpc_url": f"{url}/rpc",
+                "database": settings.database_name,
+                "version": VERSION,
+                **({} if console_url is None else {CONSOLE_URL: console_url}),
+            }
             await _serve_until(stop, let_go, run, Started(built, settings, url, internal_url, facts), at_end)
     return built.stopping.reason
 
@@ -223,13 +230,6 @@ async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> No
     log.info("draining", seconds=seconds)
     process.notify_systemd(f"EXTEND_TIMEOUT_USEC={int((seconds + _STOP_SECONDS) * 1_000_000)}")
     await _is_set_within(stop_now, seconds)
-
-
-async def _leave_sockets(runner: web.AppRunner) -> None:
-    """Accept no more connections, which wait for the process that comes, and answer at the others."""
-    for site in [each for each in runner.sites if isinstance(each, web.SockSite)]:
-        await site.stop()
-    await asyncio.sleep(_LAST_REQUESTS_SECONDS)
 
 
 async def _serve_until(
@@ -262,19 +262,6 @@ async def _serve_until(
             await let_go()
 
 
-def _facts(url: str, console_url: str | None, settings: Settings) -> dict[str, Any]:
-    """The content of the ready file and the server file, for programs on this machine."""
-    return {
-        "url": url,
-        "pid": os.getpid(),
-        "public_url": settings.public_url or url,
-        "rpc_url": f"{url}/rpc",
-        "database": settings.database_name,
-        "version": VERSION,
-        **({} if console_url is None else {CONSOLE_URL: console_url}),
-    }
-
-
 # The sockets on which a process listens: for the server, for metrics and for the console.
 
 _BACKLOG = 4096
@@ -292,10 +279,9 @@ async def listening(
     shares_port: bool = False,
     sockets: Sequence[socket.socket] = (),
 ) -> AsyncIterator[str]:
-    """Serve the application and yield its local URL; at the end finish open requests and close.
-
-    It listens at the `sockets`, if there are any. With `shares_port` other processes listen at the address,
-    too. Raises CommandError if it cannot be used; `set_by` names the options that change it.
+    """Serve the application and yield its local URL; at the end finish open requests and close. It listens at
+    the `sockets`, if there are any. With `shares_port` other processes listen at the address, too. Raises
+    CommandError if it cannot be used; `set_by` names the options that change it.
     """
     try:
         await runner.setup()

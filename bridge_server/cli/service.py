@@ -129,9 +129,7 @@ _START_SECONDS = 120
 _READABLE_BY_ALL = 0o004
 
 
-@click.group("service", cls=Group)
-def service_group() -> None:
-    """Run the server as a service of systemd."""
+service_group = Group("service", help="Run the server as a service of systemd.")
 
 
 @service_group.command("install")

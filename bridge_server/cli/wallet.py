@@ -23,20 +23,9 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.kit.client import BadPairingError, BridgeClientError, BridgeUnreachableError, Generation
 from bridge_server.kit.client.dapp_and_wallet import required_relay_url
 from bridge_server.kit.client.v2_protocol import is_relay_pairing
-from bridge_server.kit.headless.control import ListeningError, control_api, event_fields
+from bridge_server.kit.headless import control, scan, sessions, terminal
 from bridge_server.kit.headless.keys import UnknownMethodError, require_known
 from bridge_server.kit.headless.rules import Rule, RuleError, RuleFile, read_rule, read_rule_file
-from bridge_server.kit.headless.scan import ScanError, uri_in_picture
-from bridge_server.kit.headless.sessions import (
-    POLICIES,
-    Ask,
-    Happening,
-    PairingFailed,
-    Policy,
-    SessionHappening,
-    Watch,
-)
-from bridge_server.kit.headless.terminal import TerminalLines
 from bridge_server.kit.headless.wallet import HeadlessWallet, generation_of
 from bridge_server.wallet.accounts import PrivateKeyError, read_private_keys
 
@@ -59,7 +48,7 @@ class Plan:
     ready_file: Path | None
     is_once: bool
     expected: dict[str, int]
-    shown: Watch | None
+    shown: sessions.Watch | None
     """What prints each event; None prints none."""
 
 
@@ -68,7 +57,7 @@ async def run_wallet(plan: Plan) -> int:
     try:
         async with (
             plan.make() as wallet,
-            nullcontext() if plan.listen is None else control_api(wallet, *plan.listen) as facts,
+            nullcontext() if plan.listen is None else control.control_api(wallet, *plan.listen) as facts,
         ):
             run = _Run(wallet, plan)
             loop = asyncio.get_running_loop()
@@ -88,14 +77,14 @@ async def run_wallet(plan: Plan) -> int:
     except BridgeError as error:
         click.echo(f"bridge-server: {error.detail}", err=True)
         return UNREACHABLE
-    except (ListeningError, ValueError) as error:
+    except (control.ListeningError, ValueError) as error:
         raise CommandError(str(error)) from error
 
 
-def _shown(*, as_json: bool, is_quiet: bool) -> Watch | None:
+def _shown(*, as_json: bool, is_quiet: bool) -> sessions.Watch | None:
     if as_json:
-        return lambda happening: _print(orjson.dumps(event_fields(happening)))
-    return None if is_quiet else TerminalLines(_print).watch
+        return lambda happening: _print(orjson.dumps(control.event_fields(happening)))
+    return None if is_quiet else terminal.TerminalLines(_print).watch
 
 
 def _print(line: str | bytes) -> None:
@@ -124,9 +113,9 @@ class _Run:
             await asyncio.gather(work, stopping, *self._sessions, return_exceptions=True)
         return self._code or self._expectations()
 
-    def _watch(self, happening: Happening) -> None:
+    def _watch(self, happening: sessions.Happening) -> None:
         match happening:
-            case SessionHappening("session" | "ended", session) if session.is_over:
+            case sessions.SessionHappening("session" | "ended", session) if session.is_over:
                 if session.ended_by == "bridge":
                     self._fail(UNREACHABLE, session.reason)
                 if self._plan.is_once:
@@ -162,7 +151,7 @@ class _Run:
 
     def _not_paired(self, code: int, reason: str) -> None:
         self._fail(code, reason)
-        self._wallet.feed.tell(PairingFailed(reason))
+        self._wallet.feed.tell(sessions.PairingFailed(reason))
         if self._plan.is_once:
             self.stop.set()
 
@@ -209,7 +198,7 @@ def _read_input(hand_over: Callable[[str | None], None]) -> None:
 # The command, and the wallet that its options describe.
 
 _LARGEST_FILE_BYTES = 32 * 2**20
-_POLICY = click.Choice(POLICIES)
+_POLICY = click.Choice(sessions.POLICIES)
 
 
 @click.command("wallet")
@@ -261,19 +250,26 @@ def _plan(uris: tuple[str, ...], options: dict[str, Any]) -> Plan:
     file = _rule_file(options["rule_file"])
     with _checked("--on"):
         rules = (*map(read_rule, options["rules"]), *file.rules)
-    session: Policy = options["session"] or file.session or "approve"
-    policy: Policy = options["policy"] or file.policy or "approve"
+    session: sessions.Policy = options["session"] or file.session or "approve"
+    policy: sessions.Policy = options["policy"] or file.policy or "approve"
     listen = None if options["listen"] is None else _host_and_port(options["listen"])
-    if listen is None and ("ask" in (session, policy) or any(isinstance(rule.action, Ask) for rule in rules)):
+    if listen is None and (
+        "ask" in (session, policy) or any(isinstance(rule.action, sessions.Ask) for rule in rules)
+    ):
         raise CommandError("ask needs somebody who answers: add --listen 127.0.0.1:0 for the control API")
     scanned: tuple[str, ...] = ()
     if options["scan"] is not None:
         with _checked(f"--scan {options['scan']}:"):
-            scanned = (uri_in_picture(_content(options["scan"])),)
+            scanned = (scan.uri_in_picture(_content(options["scan"])),)
     generation = options["generation"]
     wanted = (*uris, *scanned)
     if options["relay_url"] is None and any(map(is_relay_pairing, wanted)):
-        options["relay_url"] = _relay_of_dev()
+        found = urls_of_dev()
+        if len(found) > 1:
+            raise CommandError(f"several servers of dev run here ({', '.join(found)}): add --relay-url")
+        for url in found:
+            click.echo(f"bridge-server: the relay is {url}, the server of dev on this machine", err=True)
+        options["relay_url"] = found[0] if found else None
     with _checked("the URI cannot be used:"):
         for uri in wanted:
             _check_uri(uri, options["relay_url"], generation)
@@ -290,7 +286,7 @@ def _plan(uris: tuple[str, ...], options: dict[str, Any]) -> Plan:
 
 
 def _wallet(
-    options: dict[str, Any], rules: Sequence[Rule], session: Policy, policy: Policy
+    options: dict[str, Any], rules: Sequence[Rule], session: sessions.Policy, policy: sessions.Policy
 ) -> HeadlessWallet:
     token, mnemonic = _text(options["rpc_token_file"]), _text(options["mnemonic_file"])
     keys = _text(options["private_key_file"])
@@ -312,17 +308,7 @@ def _wallet(
 
 def _checked(what: str) -> AbstractContextManager[None]:
     """Raise CommandError, which begins with `what`, for a fault in the block."""
-    return command_errors(RuleError, BadPairingError, ScanError, UnknownMethodError, about=f"{what} ")
-
-
-def _relay_of_dev() -> str | None:
-    """The one server of `dev` on this machine, which is printed, or None. Raises CommandError for several."""
-    found = urls_of_dev()
-    if len(found) > 1:
-        raise CommandError(f"several servers of dev run here ({', '.join(found)}): add --relay-url")
-    for url in found:
-        click.echo(f"bridge-server: the relay is {url}, the server of dev on this machine", err=True)
-    return found[0] if found else None
+    return command_errors(RuleError, BadPairingError, scan.ScanError, UnknownMethodError, about=f"{what} ")
 
 
 def _check_uri(uri: str, relay_url: str | None, generation: Generation | None) -> None:

@@ -12,27 +12,11 @@ from yarl import URL
 
 from bridge_server.console.models import ROOT, ConsoleSession
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import (
-    BridgeError,
-    ForbiddenError,
-    GoneError,
-    NotAuthenticatedError,
-)
+from bridge_server.kernel.errors import BridgeError, ForbiddenError, GoneError, NotAuthenticatedError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.secrets import digest, new_secret
 from bridge_server.kernel.signals import Key, Signals, Touched
-from bridge_server.storage.database import (
-    ChangedOutside,
-    Database,
-    Statement,
-    Transaction,
-    Turn,
-    Turns,
-    always,
-    scalar,
-    sweeping,
-    transaction,
-)
+from bridge_server.storage import database as sql
 from bridge_server.web.addresses import ClientAddresses, Hosts, host_of
 
 LINK_MS = 5 * 60 * 1000
@@ -77,44 +61,37 @@ class RefusedAttempts:
         log.warning("console_refused", reason=error.title, client=key[1], **more)
 
 
-class SignedOutError(NotAuthenticatedError):
+class SignedOutError(NotAuthenticatedError, code="console-signed-out", title="You are not signed in"):
     """The request belongs to no session of the console."""
 
-    code = "console-signed-out"
-    title = "You are not signed in"
     detail = (
         "Run `bridge-server console` on the server's machine, and open the link that it prints. "
         "A sign-in lasts 12 hours."
     )
 
 
-class LinkRefusedError(GoneError):
+class LinkRefusedError(GoneError, code="console-link-refused", title="This link does not sign in"):
     """The sign-in link has been used, or is too old."""
 
-    code = "console-link-refused"
-    title = "This link does not sign in"
     detail = (
         "A link signs in once, and within 5 minutes. Run `bridge-server console` again, and open the new "
         "link."
     )
 
 
-class ForgedChangeError(ForbiddenError):
+class ForgedChangeError(ForbiddenError, code="console-forged-change", title="Nothing was changed"):
     """A change that no page of this console has sent for this session."""
 
-    code = "console-forged-change"
-    title = "Nothing was changed"
     detail = (
         "The form did not come from a page of this console, or from one that is older than the sign-in. "
         "Open the page again, and repeat the change."
     )
 
 
-class WrongHostError(ForbiddenError):
+class WrongHostError(
+    ForbiddenError, code="console-wrong-host", title="The console does not answer to this host"
+):
     """The request names a host that is not this server."""
-
-    code = "console-wrong-host"
-    title = "The console does not answer to this host"
 
     def __init__(self, host: str) -> None:
         super().__init__(
@@ -123,11 +100,11 @@ class WrongHostError(ForbiddenError):
         )
 
 
-class FramedError(ForbiddenError):
+class FramedError(
+    ForbiddenError, code="console-framed", title="The console is not shown inside of other pages"
+):
     """A page of the console is to be shown inside of another page."""
 
-    code = "console-framed"
-    title = "The console is not shown inside of other pages"
     detail = "Open the console in a window of its own: its address is below."
 
 
@@ -153,56 +130,56 @@ SWEEPS = tuple(
 
 
 # A sign-in that is under way while everybody is signed out comes before or after that, not half before.
-_ACCESS = Turn("console-access")
-_with_others = always(Turns(shared=(_ACCESS,)))
-_without_others = always(Turns((_ACCESS,)))
+_ACCESS = sql.Turn("console-access")
+_with_others = sql.always(sql.Turns(shared=(_ACCESS,)))
+_without_others = sql.always(sql.Turns((_ACCESS,)))
 
 
 class AccessStore:
     """Durable links and sessions. Rows that have expired at `now_ms` are not found."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: sql.Database) -> None:
         self.database = database
 
-    @transaction
-    def add_link(self, digest: bytes, expires_at_ms: int) -> Transaction[None]:
+    @sql.transaction
+    def add_link(self, digest: bytes, expires_at_ms: int) -> sql.Transaction[None]:
         """Store a link."""
-        yield Statement(INSERT_LINK, (digest, expires_at_ms))
+        yield sql.Statement(INSERT_LINK, (digest, expires_at_ms))
 
     async def has_link(self, digest: bytes, now_ms: int) -> bool:
         """Whether the link can be used."""
         return bool(await self.database.read(LINK, (digest, now_ms)))
 
-    @transaction(turns=_with_others)
-    def sign_in(self, link: bytes, session: bytes, expires_at_ms: int, now_ms: int) -> Transaction[None]:
+    @sql.transaction(turns=_with_others)
+    def sign_in(self, link: bytes, session: bytes, expires_at_ms: int, now_ms: int) -> sql.Transaction[None]:
         """Use the link up and store the session, or do neither. Raises LinkRefusedError."""
-        if not scalar(int, (yield Statement(USE_LINK, (link, now_ms)))):
+        if not sql.scalar(int, (yield sql.Statement(USE_LINK, (link, now_ms)))):
             raise LinkRefusedError
-        yield Statement(INSERT_SESSION, (session, expires_at_ms))
+        yield sql.Statement(INSERT_SESSION, (session, expires_at_ms))
 
     async def expiry(self, session: bytes, now_ms: int) -> int | None:
         """The end of the session; None if there is none."""
         rows = await self.database.read(SESSION, (session, now_ms))
-        return scalar(int, rows) if rows else None
+        return sql.scalar(int, rows) if rows else None
 
-    @transaction
-    def sign_out(self, session: bytes) -> Transaction[None]:
+    @sql.transaction
+    def sign_out(self, session: bytes) -> sql.Transaction[None]:
         """Delete a session, and have streams check whether theirs has ended."""
-        yield Statement(END_SESSION, (session,))
+        yield sql.Statement(END_SESSION, (session,))
         yield Touched(_SESSIONS)
 
-    @transaction(turns=_without_others)
-    def sign_out_all(self) -> Transaction[int]:
+    @sql.transaction(turns=_without_others)
+    def sign_out_all(self) -> sql.Transaction[int]:
         """Delete every session and every link; returns how many sessions there were."""
-        yield Statement(END_LINKS)
+        yield sql.Statement(END_LINKS)
         yield Touched(_SESSIONS)
-        return scalar(int, (yield Statement(END_SESSIONS)))
+        return sql.scalar(int, (yield sql.Statement(END_SESSIONS)))
 
-    @transaction(turns=sweeping("console"))
-    def sweep(self, now_ms: int) -> Transaction[int]:
+    @sql.transaction(turns=sql.sweeping("console"))
+    def sweep(self, now_ms: int) -> sql.Transaction[int]:
         """Delete a slice of the expired rows; returns how many."""
         for statement in SWEEPS:
-            deleted = scalar(int, (yield Statement(statement, (now_ms, _SWEEP_SLICE))))
+            deleted = sql.scalar(int, (yield sql.Statement(statement, (now_ms, _SWEEP_SLICE))))
             if deleted:
                 return deleted
         return 0
@@ -253,7 +230,7 @@ class SessionEnds:
         self._access = access
         self._signals = Signals()  # of the console alone: its pages are no clients that wait
         self._signals.subscribe_to(events)
-        events.subscribe(ChangedOutside, lambda _: self._signals.touch(_SESSIONS))
+        events.subscribe(sql.ChangedOutside, lambda _: self._signals.touch(_SESSIONS))
 
     async def of(self, session: ConsoleSession) -> None:
         """Return once the session was signed out, by any process or command, or has expired."""

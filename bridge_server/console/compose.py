@@ -201,14 +201,11 @@ class ComposePage:
         self._choice = choice
         self._sendings = sendings
         self._history = history
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation."""
         paths = (
             PagePath(_COMPOSE, self.show, {"check": self.check, "send": self.send}),
             PagePath(_SENDING, self.show_sending, {"continue": self.go_on}),
         )
-        return ConsolePage("compose", "Compose", "Notifications", paths)
+        self.page = ConsolePage("compose", "Compose", "Notifications", paths)
 
     async def show(self, asked: Asked) -> View:
         """The form, empty, or with a notification that is sent to more accounts."""

@@ -11,15 +11,7 @@ from urllib.parse import parse_qsl
 from aiohttp import hdrs, web
 
 from bridge_server.console.access import REFUSED_ATTEMPTS, Door
-from bridge_server.console.models import (
-    ROOT,
-    Asked,
-    ConsolePage,
-    ConsoleSession,
-    PagePath,
-    PageStream,
-    View,
-)
+from bridge_server.console.models import ROOT, Asked, ConsolePage, ConsoleSession, PagePath, PageStream, View
 from bridge_server.console.rendering import HEADERS, NOTICE, Framing, OneTimeNotices, faults_of
 from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError, UnsupportedMediaError

@@ -41,15 +41,12 @@ class NotificationsPage:
         self._choice = choice
         self._history = history
         self._accounts = accounts
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation."""
         paths = (
             PagePath(_NOTIFICATIONS, self.show_all),
             PagePath(_NOTIFICATION, self.show),
             PagePath(_ACCOUNT, self.show_account),
         )
-        return ConsolePage("notifications", "Notifications", "Notifications", paths)
+        self.page = ConsolePage("notifications", "Notifications", "Notifications", paths)
 
     async def show_all(self, asked: Asked) -> View:
         """The notifications of a project, newest first."""
@@ -110,11 +107,8 @@ class InboxPreview:
     def __init__(self, inbox: InboxReads, accounts: AccountAdmin) -> None:
         self._inbox = inbox
         self._accounts = accounts
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation."""
         path = PagePath(_INBOX, self.show, {"mark-read": self.mark_read})
-        return ConsolePage("inbox-preview", "Inbox preview", "Notifications", (path,))
+        self.page = ConsolePage("inbox-preview", "Inbox preview", "Notifications", (path,))
 
     async def show(self, asked: Asked) -> View:
         """A page of the notifications of an account."""
@@ -210,11 +204,8 @@ class AnalyticsPage:
     def __init__(self, choice: ProjectChoice, projects: Projects) -> None:
         self._choice = choice
         self._projects = projects
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation."""
         path = PagePath(_ANALYTICS, self.show)
-        return ConsolePage("analytics", "Analytics", "Notifications", (path,))
+        self.page = ConsolePage("analytics", "Analytics", "Notifications", (path,))
 
     async def show(self, asked: Asked) -> View:
         """The figures of a period, of all types or of one."""

@@ -135,10 +135,7 @@ class WebhooksPage:
     def __init__(self, outbox: OutboxAdmin, tests: WebhookTests) -> None:
         self._views = OutboxViews(outbox, MessageKind.WEBHOOK, "/webhooks")
         self._tests = tests
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation."""
-        return ConsolePage("webhooks", "Webhooks", "Out", self._views.paths(self.test))
+        self.page = ConsolePage("webhooks", "Webhooks", "Out", self._views.paths(self.test))
 
     async def test(self, asked: Asked) -> Done:
         wanted = check(WebhookTestShape, text_fields(asked.form, "url"))
@@ -155,11 +152,8 @@ class PushesPage:
     def __init__(self, outbox: OutboxAdmin, tests: PushTests) -> None:
         self._views = OutboxViews(outbox, MessageKind.PUSH, "/pushes")
         self._tests = tests
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation."""
         paths = (*self._views.paths(self.test), PagePath("/pushes/preview", self.show_preview))
-        return ConsolePage("pushes", "Pushes", "Out", paths)
+        self.page = ConsolePage("pushes", "Pushes", "Out", paths)
 
     async def show_preview(self, asked: Asked) -> View:
         """A push about a new request, in a client's language."""

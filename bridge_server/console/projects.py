@@ -4,10 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from bridge_server.admin import projects
-from bridge_server.admin.notifications import figures_fields
-from bridge_server.admin.projects import read_subscriber
-from bridge_server.admin.rows import read_number
+from bridge_server.admin import notifications, projects, rows
 from bridge_server.console.models import (
     ROOT,
     Asked,
@@ -40,9 +37,6 @@ class ProjectsPage:
 
     def __init__(self, services: ProjectServices) -> None:
         self._projects, self._subscriptions, _, self._account_limit = services
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation."""
         changes = {
             "delete": self.delete,
             "add-type": self.add_type,
@@ -60,7 +54,7 @@ class ProjectsPage:
         }
         all_projects = PagePath(_PROJECTS, self.show_all, {"create": self.create})
         paths = (all_projects, PagePath(_PROJECT, self.show, changes))
-        return ConsolePage("projects", "Projects", "Notifications", paths, self._projects.store.count)
+        self.page = ConsolePage("projects", "Projects", "Notifications", paths, self._projects.store.count)
 
     async def show_all(self, asked: Asked) -> View:
         """A page of projects."""
@@ -77,7 +71,7 @@ class ProjectsPage:
             **await self._list(asked),
             "project": projects.details_fields(details, self._account_limit),
             "found": projects.subscriber_page_fields(found, _PAGE),
-            "figures": figures_fields(figures.total),
+            "figures": notifications.figures_fields(figures.total),
             "search": search,
             "after": after,
             "most_imported": MOST_IMPORTED,
@@ -165,7 +159,7 @@ class ProjectsPage:
 
     async def _list(self, asked: Asked) -> dict[str, Any]:
         place = asked.query.get("list", "")
-        found = await self._projects.overview(read_number(place) or 0, _PROJECTS_PAGE + 1)
+        found = await self._projects.overview(rows.read_number(place) or 0, _PROJECTS_PAGE + 1)
         listed = projects.project_page_fields(found, _PROJECTS_PAGE, self._account_limit)
         return {"projects": listed["projects"], "next_list": listed["next"], "list_after": place}
 
@@ -196,7 +190,7 @@ def _read_lines(text: str) -> list[NewSubscription]:
     subscriptions = []
     for number, line in lines:
         try:
-            subscriptions.append(read_subscriber(line.encode()))
+            subscriptions.append(projects.read_subscriber(line.encode()))
         except InvalidInputError as error:
             details = [fault.detail for fault in error.faults] or [error.detail]
             faults = [Fault(f"#/line {number}", detail) for detail in details]

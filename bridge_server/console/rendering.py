@@ -14,15 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from bridge_server.admin import projects
-from bridge_server.console.models import (
-    Asked,
-    ConsolePage,
-    ConsoleSession,
-    Done,
-    NavigationGroup,
-    ServerState,
-    View,
-)
+from bridge_server.console import models
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.secrets import new_secret
@@ -45,9 +37,9 @@ class OneTimeNotices:
 
     def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
         self._random_bytes = random_bytes
-        self._kept: OrderedDict[tuple[bytes, str], Done] = OrderedDict()
+        self._kept: OrderedDict[tuple[bytes, str], models.Done] = OrderedDict()
 
-    def keep(self, session: ConsoleSession, done: Done) -> str:
+    def keep(self, session: models.ConsoleSession, done: models.Done) -> str:
         """Keep the message of a change; returns the name under which its page finds it."""
         name = new_secret(self._random_bytes)
         self._kept[session.digest, name] = done
@@ -55,7 +47,7 @@ class OneTimeNotices:
             self._kept.popitem(last=False)
         return name
 
-    def take(self, session: ConsoleSession, name: str) -> Done | None:
+    def take(self, session: models.ConsoleSession, name: str) -> models.Done | None:
         """The message of this name, once; None if there is none, or it is another session's."""
         return self._kept.pop((session.digest, name), None)
 
@@ -257,21 +249,23 @@ def _shown(value: Any) -> Any:
     return seen(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-StateOf: TypeAlias = Callable[[], Awaitable[ServerState]]
+StateOf: TypeAlias = Callable[[], Awaitable[models.ServerState]]
 
 
 class Framing:
     """Puts views into the frame that all pages have."""
 
     def __init__(
-        self, rendering: Rendering, changes: PageChanges, pages: Sequence[ConsolePage], state: StateOf
+        self, rendering: Rendering, changes: PageChanges, pages: Sequence[models.ConsolePage], state: StateOf
     ) -> None:
         self.rendering = rendering
         self.changes = changes
         self._pages = pages
         self._state = state
 
-    def begin(self, request: web.Request, session: ConsoleSession, page: ConsolePage) -> dict[str, Any]:
+    def begin(
+        self, request: web.Request, session: models.ConsoleSession, page: models.ConsolePage
+    ) -> dict[str, Any]:
         """The fields of every page that are known before it is read."""
         return {
             "page": page,
@@ -284,18 +278,21 @@ class Framing:
     async def finish(
         self,
         frame: dict[str, Any],
-        view: View,
-        notice: Done | None = None,
+        view: models.View,
+        notice: models.Done | None = None,
         error: BridgeError | None = None,
         sent: Mapping[str, str] | None = None,
     ) -> web.Response:
         """The page: the view in a frame that was begun. `sent` are the fields of a form that stay filled."""
         error = error or view.error
+        entries = [(page, None if page.count is None else await page.count()) for page in self._pages]
+        groups: tuple[models.NavigationGroup, ...] = get_args(models.NavigationGroup)
+        parts = [(group, [entry for entry in entries if entry[0].group == group]) for group in groups]
         fields = {
             **frame,
             **view.fields,
             "live": ",".join(view.live),
-            "navigation": await self._navigation(),
+            "navigation": [(group, entries) for group, entries in parts if entries],
             "state": await self._state(),
             "notice": notice,
             "error": error,
@@ -303,13 +300,6 @@ class Framing:
             "sent": sent or {},
         }
         return self.rendering.page(view.template, fields, 200 if error is None else status_of(error))
-
-    async def _navigation(self) -> list[tuple[NavigationGroup, list[tuple[ConsolePage, int | None]]]]:
-        """The groups that have pages, with the pages' numbers."""
-        entries = [(page, None if page.count is None else await page.count()) for page in self._pages]
-        groups: tuple[NavigationGroup, ...] = get_args(NavigationGroup)
-        parts = [(group, [entry for entry in entries if entry[0].group == group]) for group in groups]
-        return [(group, entries) for group, entries in parts if entries]
 
 
 def faults_of(error: BridgeError | None) -> list[tuple[str, str]]:
@@ -332,7 +322,7 @@ class ProjectChoice:
     def __init__(self, services: ProjectServices) -> None:
         self._projects, self._account_limit = services.projects, services.account_limit
 
-    async def fields(self, asked: Asked) -> dict[str, Any]:
+    async def fields(self, asked: models.Asked) -> dict[str, Any]:
         """The oldest projects, and the chosen one as `project` or None. Raises ProjectNotFoundError."""
         found = await self._projects.overview(limit=MOST_LISTED + 1)
         page = projects.project_page_fields(found, MOST_LISTED, self._account_limit)
@@ -346,7 +336,7 @@ class ProjectChoice:
         return {"projects": listed, "project": project, "has_more_projects": page["next"] is not None}
 
 
-def chosen_process(asked: Asked) -> int | None:
+def chosen_process(asked: models.Asked) -> int | None:
     """The number of the process in the query; None: the process that answers."""
     text = asked.query.get("process", "")
     return int(text) if _NUMBER.fullmatch(text) else None

@@ -27,11 +27,8 @@ class ClientsPage:
 
     def __init__(self, clients: ClientAdmin) -> None:
         self._clients = clients
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation."""
         paths = (PagePath(_CLIENTS, self.show_all), PagePath(_CLIENT, self.show))
-        return ConsolePage("clients", "Clients and limits", "Server", paths)
+        self.page = ConsolePage("clients", "Clients and limits", "Server", paths)
 
     async def show_all(self, asked: Asked) -> View:
         """The addresses with the most of one figure."""
@@ -72,11 +69,8 @@ class SettingsPage:
 
     def __init__(self, settings: SettingsAdmin) -> None:
         self._settings = settings
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation."""
         path = PagePath("/settings", self.show)
-        return ConsolePage("settings", "Settings", "Server", (path,))
+        self.page = ConsolePage("settings", "Settings", "Server", (path,))
 
     async def show(self, asked: Asked) -> View:
         """The settings whose name or source has the text that is searched for."""
@@ -105,13 +99,10 @@ class FaultsPage:
         self._faults = faults
         self._routes = routes
         self._words = words
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation."""
         changes = {"add": self.add, "remove": self.remove, "reset": self.reset}
         changes |= {"advance": self.advance, "set-clock": self.set_clock}
         path = PagePath(_FAULTS, self.show, changes)
-        return ConsolePage("faults", "Faults and clock", "Server", (path,), self._count)
+        self.page = ConsolePage("faults", "Faults and clock", "Server", (path,), self._count)
 
     async def show(self, _: Asked) -> View:
         """The rules and the clock."""

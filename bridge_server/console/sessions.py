@@ -36,12 +36,9 @@ class SessionsPage:
     def __init__(self, sessions: SessionAdmin, topics: TopicAdmin) -> None:
         self._sessions = sessions
         self._topics = topics
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation."""
         one = PagePath(_SESSION, self.show, {"end": self.end, "qr": self.draw})
         paths = (PagePath(_SESSIONS, self.show_all), one)
-        return ConsolePage("sessions", "Sessions", "Live", paths, self._sessions.count)
+        self.page = ConsolePage("sessions", "Sessions", "Live", paths, self._sessions.count)
 
     async def show_all(self, asked: Asked) -> View:
         """Living sessions, newest first, and topics of generation 2.x, renewed last first."""

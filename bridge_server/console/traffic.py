@@ -305,13 +305,10 @@ class TrafficPage:
             self._lists = RequestLists(streams, spell, lives)
         self._bridge_url = bridge_url
         self._answers_calls = answers_calls
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation."""
         paths = (PagePath(_PATH, self.show_all, self._changes()), PagePath(_REQUEST, self.show))
-        count = None if self._streams is None or self._neighbours is not None else self._count
-        streams = (PageStream(_STREAM, self.stream),)
-        return ConsolePage("traffic", "Traffic", "Live", paths, count, streams)
+        count = None if streams is None or self._neighbours is not None else self._count
+        stream = PageStream(_STREAM, self.stream)
+        self.page = ConsolePage("traffic", "Traffic", "Live", paths, count, (stream,))
 
     async def show_all(self, asked: Asked) -> View:
         """The requests that pass the filter, newest first."""

@@ -32,9 +32,6 @@ class WalletPage:
         self._wallet = wallet
         self._source = source
         self._may_sign = may_sign
-
-    def page(self) -> ConsolePage:
-        """The entry of the navigation, with the number of requests that wait."""
         of_wallet = {"unlock": self.unlock, "lock": self.lock} if self._may_sign else {}
         of_approval = {"approve": self.approve, "reject": self.reject} if self._may_sign else {}
         paths = (
@@ -43,7 +40,7 @@ class WalletPage:
             PagePath(f"{_WALLET}/transactions", self.show_transactions),
             PagePath(f"{_WALLET}/signatures", self.show_signatures),
         )
-        return ConsolePage("wallet", "Wallet", "Live", paths, self._count)
+        self.page = ConsolePage("wallet", "Wallet", "Live", paths, self._count)
 
     async def show(self, asked: Asked) -> View:
         """The requests that wait and that are settled, and every account."""

@@ -1,3 +1,1 @@
-"""The OpenAPI document and the pages at `/docs/`, drawn from the rows of the routes when somebody asks for
-them.
-"""
+"""The OpenAPI document and the pages at `/docs/`, drawn from the rows of the routes on request."""

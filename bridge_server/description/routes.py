@@ -12,10 +12,7 @@ from aiohttp import web
 from bridge_server.kernel.fields import is_loopback
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.kernel.values import dataclass
-from bridge_server.web.addresses import host_of
-from bridge_server.web.answers import WholeAnswer
-from bridge_server.web.connection import PAGES_PATH
-from bridge_server.web.routes import Route
+from bridge_server.web import addresses, answers, connection, routes
 
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
 _NO_HOST = "localhost"
@@ -65,14 +62,14 @@ class DocumentationHandlers:
 
     async def front(self, request: web.Request) -> web.StreamResponse:
         """The page at the root: where clients connect, and where people read on."""
-        facts = self._front.of_visit(host_of(request))
+        facts = self._front.of_visit(addresses.host_of(request))
         page = await self._in_thread(lambda: self._site.front(facts))
-        return WholeAnswer(body=page.body, headers=page.headers)
+        return answers.WholeAnswer(body=page.body, headers=page.headers)
 
     async def page(self, request: web.Request) -> web.StreamResponse:
         """The page or the picture of the path; a page with status 404 if there is none."""
         page = await self._in_thread(lambda: self._site.page(request.match_info.get("page", "")))
-        return WholeAnswer(body=page.body, headers=page.headers, status=page.status)
+        return answers.WholeAnswer(body=page.body, headers=page.headers, status=page.status)
 
     async def static(self, request: web.Request) -> web.StreamResponse:
         """A stylesheet, or the script of the page with Swagger UI."""
@@ -98,11 +95,11 @@ class DocumentationHandlers:
         return site.Site(library, self._describe)
 
 
-def documentation_routes(handlers: DocumentationHandlers, every_request: Limit) -> tuple[Route, ...]:
+def documentation_routes(handlers: DocumentationHandlers, every_request: Limit) -> tuple[routes.Route, ...]:
     """Every page, for everyone: they say nothing of what the server stores."""
-    row = partial(Route, "GET", limits=(every_request,), who="reader")
+    row = partial(routes.Route, "GET", limits=(every_request,), who="reader")
     return (
-        row(PAGES_PATH, "docs-start", handlers.page),
+        row(connection.PAGES_PATH, "docs-start", handlers.page),
         row("/docs/static/{name}", "docs-static", handlers.static),
         row("/docs/try/{name}", "docs-swagger-ui", handlers.swagger_ui),
         row(r"/docs/{page:[\s\S]*}", "docs-page", handlers.page),

@@ -68,7 +68,12 @@ def checked_mnemonic(text: str) -> str:
         raise MnemonicError(f"a mnemonic has 12, 15, 18, 21 or 24 words, and this one {len(words)}")
     bits = 0
     for place, word in enumerate(words, start=1):
-        bits = bits << _WORD_BITS | _number(word, place)
+        number = _numbers().get(word)
+        if number is None:
+            near = near_words(word, listed_words(), 3)
+            hint = f": did you mean {' or '.join(near)}?" if near else ""
+            raise MnemonicError(f"word {place}, {word!r}, is not in the list of BIP-39{hint}")
+        bits = bits << _WORD_BITS | number
     checksum_bits = len(words) // 3
     entropy = (bits >> checksum_bits).to_bytes(len(words) * 4 // 3)
     if bits & 2**checksum_bits - 1 != _checksum(entropy):
@@ -87,15 +92,6 @@ def mnemonic_seed(text: str, passphrase: str = "") -> bytes:
 def _checksum(entropy: bytes) -> int:
     """One bit of the hash for each 32 bits of entropy: at most eight."""
     return hashlib.sha256(entropy).digest()[0] >> 8 - len(entropy) // 4
-
-
-def _number(word: str, place: int) -> int:
-    number = _numbers().get(word)
-    if number is None:
-        near = near_words(word, listed_words(), 3)
-        hint = f": did you mean {' or '.join(near)}?" if near else ""
-        raise MnemonicError(f"word {place}, {word!r}, is not in the list of BIP-39{hint}")
-    return number
 
 
 class DerivationError(ValueError):

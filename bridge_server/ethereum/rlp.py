@@ -55,7 +55,10 @@ def decode(data: bytes) -> Item:
             continue
         content, after = _content(data, position, end)
         if data[position] < _LIST:
-            items.append(_string(data, position, content, after))
+            string = data[content:after]
+            if content > position and len(string) == 1 and string[0] < _STRING:
+                raise RlpError(f"the single byte at byte {position} must stand for itself, without a length")
+            items.append(string)
             position = after
         else:
             inner: list[Item] = []
@@ -106,10 +109,3 @@ def _content(data: bytes, start: int, limit: int) -> tuple[int, int]:
     if content + length > limit:
         raise RlpError(f"the item at byte {start} ends after the list that contains it")
     return content, content + length
-
-
-def _string(data: bytes, start: int, content: int, end: int) -> bytes:
-    string = data[content:end]
-    if content > start and len(string) == 1 and string[0] < _STRING:
-        raise RlpError(f"the single byte at byte {start} must stand for itself, without a length")
-    return string

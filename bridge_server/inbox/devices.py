@@ -3,31 +3,13 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from bridge_server.inbox.models import (
-    Device,
-    DeviceId,
-    DeviceNotFoundError,
-    NewDevice,
-    Reader,
-    TooManyDevicesError,
-)
+from bridge_server.inbox import models
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.outbox.models import DeviceEndpoint, OutgoingMessage
 from bridge_server.outbox.store import withdraw
 from bridge_server.projects.store import TURN_OF_SENDINGS
-from bridge_server.storage.database import (
-    Database,
-    Row,
-    Statement,
-    Transaction,
-    Turns,
-    adding_transaction,
-    alone,
-    always,
-    scalar,
-    transaction,
-)
+from bridge_server.storage import database as sql
 
 _DEVICES = """
 SELECT device_id, channel, address, created_at_ms FROM devices WHERE account = ? ORDER BY id
@@ -44,53 +26,53 @@ _DELETE = "DELETE FROM devices WHERE account = ? AND device_id = ?"
 _FORGET = "DELETE FROM devices WHERE device_id = ? AND address = ?"
 
 # A notification that is being sent may have found the device: its messages are stored, then withdrawn.
-_after_sendings = always(Turns(shared=(TURN_OF_SENDINGS,)))
+_after_sendings = sql.always(sql.Turns(shared=(TURN_OF_SENDINGS,)))
 
 
 class DeviceStore:
     """Durable devices."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: sql.Database) -> None:
         self.database = database
 
-    async def devices(self, account: int) -> Sequence[Device]:
+    async def devices(self, account: int) -> Sequence[models.Device]:
         """The account's devices, oldest first."""
         return [_device(row) for row in await self.database.read(_DEVICES, (account,))]
 
-    @adding_transaction(turns=lambda account, *_, **__: alone("account", str(account)))
+    @sql.adding_transaction(turns=lambda account, *_, **__: sql.alone("account", str(account)))
     def add(
-        self, account: int, device_id: DeviceId, device: NewDevice, now_ms: int, limit: int
-    ) -> Transaction[Device]:
+        self, account: int, device_id: models.DeviceId, device: models.NewDevice, now_ms: int, limit: int
+    ) -> sql.Transaction[models.Device]:
         """Store a device, or return the stored device with equal values. Raises TooManyDevicesError."""
-        known = yield Statement(_SAME, (account, device.channel, device.url))
+        known = yield sql.Statement(_SAME, (account, device.channel, device.url))
         if known:
             return _device(known[0])
-        count = scalar(int, (yield Statement(_COUNT, (account,))))
+        count = sql.scalar(int, (yield sql.Statement(_COUNT, (account,))))
         if count >= limit:
-            raise TooManyDevicesError(limit)
+            raise models.TooManyDevicesError(limit)
         row = (account, device_id, device.channel, device.url, device.lane, now_ms)
-        yield Statement(_INSERT, row)
-        return Device(device_id, device.channel, device.url, now_ms)
+        yield sql.Statement(_INSERT, row)
+        return models.Device(device_id, device.channel, device.url, now_ms)
 
-    @transaction(turns=_after_sendings)
-    def remove(self, account: int, device_id: DeviceId) -> Transaction[None]:
+    @sql.transaction(turns=_after_sendings)
+    def remove(self, account: int, device_id: models.DeviceId) -> sql.Transaction[None]:
         """Delete a device and its queued messages. Raises DeviceNotFoundError."""
-        ((deleted,),) = yield Statement(_DELETE, (account, device_id))
+        ((deleted,),) = yield sql.Statement(_DELETE, (account, device_id))
         if not deleted:
-            raise DeviceNotFoundError
+            raise models.DeviceNotFoundError
         yield from withdraw(device_id)
 
-    @transaction(turns=_after_sendings)
-    def forget(self, device_id: DeviceId, address: str, message_id: str) -> Transaction[None]:
+    @sql.transaction(turns=_after_sendings)
+    def forget(self, device_id: models.DeviceId, address: str, message_id: str) -> sql.Transaction[None]:
         """Delete a device with this address and its messages but `message_id`, which is being settled."""
-        ((deleted,),) = yield Statement(_FORGET, (device_id, address))
+        ((deleted,),) = yield sql.Statement(_FORGET, (device_id, address))
         if deleted:
             yield from withdraw(device_id, message_id)
 
 
-def _device(row: Row) -> Device:
+def _device(row: sql.Row) -> models.Device:
     device_id, channel, address, created_at_ms = row
-    return Device(DeviceId(device_id), channel, address, created_at_ms)
+    return models.Device(models.DeviceId(device_id), channel, address, created_at_ms)
 
 
 class DeviceChannels(Protocol):
@@ -99,15 +81,12 @@ class DeviceChannels(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the channels."""
-        ...
 
     def named(self, name: str) -> str | None:
         """The channel with this name or alias; None if it is not configured."""
-        ...
 
     def address(self, channel: str, token: str) -> DeviceEndpoint:
         """The address of a device. Raises ValueError if the token does not have the channel's form."""
-        ...
 
 
 class Devices:
@@ -122,9 +101,9 @@ class Devices:
         self._ids = ids
         self.most_per_account = most
 
-    async def add(self, reader: Reader, device: NewDevice) -> Device:
+    async def add(self, reader: models.Reader, device: models.NewDevice) -> models.Device:
         """Register a device. A device that is already registered is unchanged. Raises TooManyDevicesError."""
-        device_id = DeviceId(self._ids.random_uuid())
+        device_id = models.DeviceId(self._ids.random_uuid())
         return await self.store.add(
             reader.number, device_id, device, self._clock.now_ms(), self.most_per_account
         )
@@ -132,4 +111,4 @@ class Devices:
     async def forget_receiver(self, message: OutgoingMessage) -> None:
         """Remove the device of a message whose receiver has answered that the device is gone."""
         if message.device_id is not None:
-            await self.store.forget(DeviceId(message.device_id), message.url, message.message_id)
+            await self.store.forget(models.DeviceId(message.device_id), message.url, message.message_id)

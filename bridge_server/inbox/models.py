@@ -155,11 +155,8 @@ class Device:
     created_at_ms: int
 
 
-class SignInRefusedError(NotAuthenticatedError):
+class SignInRefusedError(NotAuthenticatedError, code="sign-in-refused", title="The sign-in is refused"):
     """The message is well formed, but its sign-in is refused; the detail says why."""
-
-    code = "sign-in-refused"
-    title = "The sign-in is refused"
 
 
 class WrongSignerError(SignInRefusedError):
@@ -181,29 +178,21 @@ class NonceRefusedError(SignInRefusedError):
     )
 
 
-class DeviceNotFoundError(NotFoundError):
+class DeviceNotFoundError(NotFoundError, code="device-not-found", title="Device not found"):
     """The account has no device of this id."""
 
-    code = "device-not-found"
-    title = "Device not found"
     detail = "The account has no device of this id. GET /inbox/devices lists its devices."
 
 
-class TooManyDevicesError(ConflictError):
+class TooManyDevicesError(ConflictError, code="too-many-devices", title="Too many devices"):
     """The account has reached the limit of devices."""
-
-    code = "too-many-devices"
-    title = "Too many devices"
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The account has {limit} devices, which is the limit. Delete one first.")
 
 
-class TooManyStreamsError(LimitError):
+class TooManyStreamsError(LimitError, code="too-many-streams", title="Too many open streams"):
     """The account has reached the limit of open streams."""
-
-    code = "too-many-streams"
-    title = "Too many open streams"
 
     def __init__(self, limit: int) -> None:
         super().__init__(

@@ -5,16 +5,8 @@ from typing import Annotated, Any, NamedTuple
 import orjson
 from aiohttp import web
 
-from bridge_server.inbox import wire
+from bridge_server.inbox import models, wire
 from bridge_server.inbox.devices import Devices
-from bridge_server.inbox.models import (
-    DeviceId,
-    DeviceNotFoundError,
-    Reader,
-    SignInRefusedError,
-    TooManyDevicesError,
-    TooManyStreamsError,
-)
 from bridge_server.inbox.page import InboxPage
 from bridge_server.inbox.sign_in import SignIn
 from bridge_server.inbox.store import InboxReads
@@ -47,7 +39,7 @@ from bridge_server.web.routes import (
 )
 from bridge_server.web.shapes import Work, answering, done, returned, text
 
-_READER = web.RequestKey("reader", Reader)
+_READER = web.RequestKey("reader", models.Reader)
 _NO_ORIGINS: frozenset[str] = frozenset()
 
 SIGN_INS = per_second("sign-ins", 0.5, 30)
@@ -193,7 +185,7 @@ class InboxHandlers:
 
     async def remove_device(self, request: web.Request) -> None:
         """Nothing is delivered to it any more."""
-        device_id = DeviceId(request.match_info["device_id"])
+        device_id = models.DeviceId(request.match_info["device_id"])
         await self._devices.store.remove(request[_READER].number, device_id)
 
     def _own_origins(self, request: web.Request) -> frozenset[str]:
@@ -226,7 +218,7 @@ def inbox_routes(
         row("POST", "nonce", "inbox-nonce", handlers.nonce, "Get a nonce",
             *returned(handlers.nonce, "The nonce.")),
         row("POST", "login", "inbox-login", handlers.login, "Sign in",
-            *returned(handlers.login, "The token of the account."), problems=(SignInRefusedError,),
+            *returned(handlers.login, "The token of the account."), problems=(models.SignInRefusedError,),
             body=wire.SignInShape, body_example={"message": _MESSAGE, "signature": "0x" + "1b" * 65}),
         row("POST", "logout", "inbox-logout", handlers.logout, "Sign out", *done("The token has ended.")),
         row("GET", "subscriptions", "inbox-subscriptions", handlers.subscriptions, "List subscriptions",
@@ -244,14 +236,15 @@ def inbox_routes(
             "Mark notifications as read", *returned(handlers.mark_read, "How many were unread before."),
             body=wire.ReadShape, body_example={"ids": ["42"]}),
         row("GET", "stream", "inbox-stream", handlers.stream, "Receive notifications as they come", _STREAM,
-            parameters=_LAST_EVENT, problems=(TooManyStreamsError,), extensions={"x-event-stream": True}),
+            parameters=_LAST_EVENT, problems=(models.TooManyStreamsError,),
+            extensions={"x-event-stream": True}),
         row("GET", "devices", "inbox-devices", handlers.devices, "List devices",
             *returned(handlers.devices, "The devices.")),
         row("POST", "devices", "inbox-add-device", handlers.add_device, "Register a device",
-            *returned(handlers.add_device, "The device."), problems=(TooManyDevicesError,),
+            *returned(handlers.add_device, "The device."), problems=(models.TooManyDevicesError,),
             body=wire.DeviceShape, body_example={"channel": "log"}),
         row("DELETE", _DEVICE, "inbox-remove-device", handlers.remove_device, "Remove a device",
-            *done("It is removed."), problems=(DeviceNotFoundError,)),
+            *done("It is removed."), problems=(models.DeviceNotFoundError,)),
     )  # fmt: skip
 
 

@@ -6,14 +6,7 @@ from urllib.parse import urlsplit
 
 from bridge_server.ethereum.sign_in_message import SignInMessage
 from bridge_server.ethereum.signing_key import SignatureError, personal_message_hash, recover_address
-from bridge_server.inbox.models import (
-    NewToken,
-    Nonce,
-    NonceRefusedError,
-    Reader,
-    SignedOut,
-    WrongSignerError,
-)
+from bridge_server.inbox.models import NewToken, Nonce, NonceRefusedError, Reader, SignedOut, WrongSignerError
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError, NotAuthenticatedError
 from bridge_server.kernel.fields import web_origin
@@ -21,15 +14,7 @@ from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.secrets import digest, new_secret
 from bridge_server.projects.caip10 import Account, ethereum_account
 from bridge_server.projects.subscriptions import account_number
-from bridge_server.storage.database import (
-    Database,
-    Statement,
-    Transaction,
-    adding_transaction,
-    scalar,
-    sweeping,
-    transaction,
-)
+from bridge_server.storage import database as sql
 from bridge_server.web.routes import is_loopback_origin
 
 _INSERT_NONCE = "INSERT INTO sign_in_nonces (nonce, expires_at_ms) VALUES (?, ?)"
@@ -68,24 +53,24 @@ _NONCE_BYTES = 16
 class SignInStore:
     """Durable nonces and tokens. Rows that have expired at `now_ms` are not found."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: sql.Database) -> None:
         self.database = database
 
-    @adding_transaction
-    def add_nonce(self, nonce: Nonce) -> Transaction[None]:
+    @sql.adding_transaction
+    def add_nonce(self, nonce: Nonce) -> sql.Transaction[None]:
         """Store a nonce."""
-        yield Statement(_INSERT_NONCE, (nonce.text, nonce.expires_at_ms))
+        yield sql.Statement(_INSERT_NONCE, (nonce.text, nonce.expires_at_ms))
 
-    @adding_transaction
+    @sql.adding_transaction
     def sign_in(
         self, nonce: str, account: Account, digest: bytes, expires_at_ms: int, now_ms: int
-    ) -> Transaction[None]:
+    ) -> sql.Transaction[None]:
         """Use the nonce up and store the token's digest, or do neither. Raises NonceRefusedError."""
-        ((used,),) = yield Statement(_USE_NONCE, (nonce, now_ms))
+        ((used,),) = yield sql.Statement(_USE_NONCE, (nonce, now_ms))
         if not used:
             raise NonceRefusedError
         number = yield from account_number(account.key)
-        yield Statement(_SIGN_IN, (digest, number, account.spelled, expires_at_ms))
+        yield sql.Statement(_SIGN_IN, (digest, number, account.spelled, expires_at_ms))
 
     async def reader(self, digest: bytes, now_ms: int) -> Reader | None:
         """The account whose token has this digest, or None."""
@@ -96,17 +81,17 @@ class SignInStore:
         account = Account(key, spelled)
         return Reader(number, account, digest, expires_at_ms)
 
-    @transaction
-    def sign_out(self, digest: bytes) -> Transaction[None]:
+    @sql.transaction
+    def sign_out(self, digest: bytes) -> sql.Transaction[None]:
         """Remove the token and end its streams. Publishes `SignedOut`."""
-        yield Statement(_SIGN_OUT, (digest,))
+        yield sql.Statement(_SIGN_OUT, (digest,))
         yield SignedOut(digest.hex())
 
-    @transaction(turns=sweeping("sign-ins"))
-    def sweep(self, now_ms: int) -> Transaction[int]:
+    @sql.transaction(turns=sql.sweeping("sign-ins"))
+    def sweep(self, now_ms: int) -> sql.Transaction[int]:
         """Delete a slice of the expired rows; returns how many."""
         for statement in SWEEPS:
-            deleted = scalar(int, (yield Statement(statement, (now_ms, _SWEEP_SLICE))))
+            deleted = sql.scalar(int, (yield sql.Statement(statement, (now_ms, _SWEEP_SLICE))))
             if deleted:
                 return deleted
         return 0

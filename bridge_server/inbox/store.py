@@ -26,17 +26,7 @@ from bridge_server.kernel.signals import Key, Signals
 from bridge_server.projects.models import ProjectId, TypeId
 from bridge_server.projects.store import TURN_OF_FIGURES
 from bridge_server.projects.subscriptions import ACCOUNT
-from bridge_server.storage.database import (
-    Database,
-    Row,
-    Statement,
-    Transaction,
-    Turns,
-    always,
-    reading,
-    scalar,
-    transaction,
-)
+from bridge_server.storage import database as sql
 
 _CONTENT_COLUMNS = """
     sendings.id, projects.project_id, projects.name, notification_types.type_id,
@@ -156,14 +146,14 @@ _UNREAD = {None: (0, 1), False: (0, 0), True: (1, 1)}
 class InboxStore:
     """Durable subscriptions and notifications of accounts. Deleted projects do not appear."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: sql.Database) -> None:
         self.database = database
 
-    @reading
-    def overview(self, account: int) -> Transaction[Overview]:
+    @sql.reading
+    def overview(self, account: int) -> sql.Transaction[Overview]:
         """The account's subscriptions, earliest first, and the projects that it left with unread ones."""
-        subscribed = yield Statement(SUBSCRIPTIONS, (account,))
-        unread = yield Statement(UNREAD, (account,))
+        subscribed = yield sql.Statement(SUBSCRIPTIONS, (account,))
+        unread = yield sql.Statement(UNREAD, (account,))
         return _overview(subscribed, unread)
 
     async def page(self, account: int, query: NotificationQuery) -> tuple[Sequence[StoredNotification], int]:
@@ -180,11 +170,11 @@ class InboxStore:
     async def number_of(self, account_key: str) -> int:
         """The number of an account; 0, which no account has, when it is unknown."""
         rows = await self.database.read(ACCOUNT, (account_key,))
-        return scalar(int, rows) if rows else 0
+        return sql.scalar(int, rows) if rows else 0
 
     async def newest(self, account: int) -> int:
         """The number of the account's newest notification; 0 when it has none."""
-        return scalar(int, await self.database.read(NEWEST, (account,)))
+        return sql.scalar(int, await self.database.read(NEWEST, (account,)))
 
     async def page_after(self, account: int, after: int, limit: int) -> Sequence[StoredNotification]:
         """Up to `limit` of the account's notifications with numbers above `after`, oldest first."""
@@ -197,21 +187,23 @@ class InboxStore:
         rows = await self.database.read(ARRIVALS, (asked, limit))
         return [Arrival(_notification(row[1:]), orjson.loads(row[0])) for row in rows]
 
-    @transaction(turns=always(Turns((TURN_OF_FIGURES,))))
-    def mark_read(self, account: int, sendings: Sequence[int], now_ms: int, by: ReadBy) -> Transaction[int]:
+    @sql.transaction(turns=sql.always(sql.Turns((TURN_OF_FIGURES,))))
+    def mark_read(
+        self, account: int, sendings: Sequence[int], now_ms: int, by: ReadBy
+    ) -> sql.Transaction[int]:
         """Mark unread notifications of the account as read and count them; returns how many."""
         asked, is_bulk = orjson.dumps(sendings).decode(), by is ReadBy.BULK
-        rows = yield Statement(MARK_READ, (-now_ms if is_bulk else now_ms, account, asked))
+        rows = yield sql.Statement(MARK_READ, (-now_ms if is_bulk else now_ms, account, asked))
         marked = orjson.dumps([sending for (sending,) in rows]).decode()
         for statement in COUNT_BULK_MARKED if is_bulk else COUNT_READ:
             if rows:
-                yield Statement(statement, (marked,))
+                yield sql.Statement(statement, (marked,))
         if rows:
             yield MarkedRead(account)
         return len(rows)
 
 
-def _overview(subscribed: list[Row], unread_rows: list[Row]) -> Overview:
+def _overview(subscribed: list[sql.Row], unread_rows: list[sql.Row]) -> Overview:
     unread = {number: row for number, *row in unread_rows}
     subscriptions = []
     for number, project_id, name, types, subscribed_at_ms, available in subscribed:
@@ -223,7 +215,7 @@ def _overview(subscribed: list[Row], unread_rows: list[Row]) -> Overview:
     return Overview(subscriptions, left)
 
 
-def _notification(row: Row) -> StoredNotification:
+def _notification(row: sql.Row) -> StoredNotification:
     *content, bulk_marked, read_at_ms = row
     bulk = ReadBy.BULK if bulk_marked else None
     read_by = bulk if read_at_ms is None else ReadBy.USER

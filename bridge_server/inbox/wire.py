@@ -8,17 +8,8 @@ import orjson
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from bridge_server.ethereum.sign_in_message import SignInMessage, SignInMessageError, parse_sign_in_message
+from bridge_server.inbox import models
 from bridge_server.inbox.devices import DeviceChannels
-from bridge_server.inbox.models import (
-    Cursor,
-    Device,
-    NewDevice,
-    NotificationQuery,
-    Overview,
-    Page,
-    ReadBy,
-    StoredNotification,
-)
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS
 from bridge_server.kernel.instants import rfc3339
@@ -122,7 +113,7 @@ def _parse_message(text: str, faults: list[Fault]) -> SignInMessage | None:
         return None
 
 
-def read_device(document: JsonObject, channels: DeviceChannels) -> NewDevice:
+def read_device(document: JsonObject, channels: DeviceChannels) -> models.NewDevice:
     """Read a device: a configured channel and an address in its form. The channel `log` has no address."""
     shape = check(DeviceShape, document.values)
     channel = channels.named(shape.channel)
@@ -139,7 +130,7 @@ def read_device(document: JsonObject, channels: DeviceChannels) -> NewDevice:
         address = channels.address(channel, token)
     except ValueError as error:
         raise _invalid("address", str(error)) from error
-    return NewDevice(channel, address.url, address.lane)
+    return models.NewDevice(channel, address.url, address.lane)
 
 
 def _invalid(field: str, detail: str) -> InvalidInputError:
@@ -152,7 +143,7 @@ def read_ids(document: JsonObject) -> list[int]:
     return [int(text) for text in ids if _NUMBER.fullmatch(text)]
 
 
-def read_query(query: Mapping[str, str]) -> NotificationQuery:
+def read_query(query: Mapping[str, str]) -> models.NotificationQuery:
     """Read the query string `?project_id=&unread=&after=&limit=`; each parameter is optional. `unread=true`
     selects unread notifications, `unread=false` read ones.
     """
@@ -164,7 +155,7 @@ def read_query(query: Mapping[str, str]) -> NotificationQuery:
     if faults:
         raise InvalidInputError("The query has parameters that cannot be read.", faults)
     project_id, unread = query.get("project_id"), query.get("unread")
-    return NotificationQuery(
+    return models.NotificationQuery(
         None if project_id is None else ProjectId(project_id),
         _TRUTH.get(unread or ""),
         _parse_cursor(query.get("after")),
@@ -172,12 +163,12 @@ def read_query(query: Mapping[str, str]) -> NotificationQuery:
     )
 
 
-def _parse_cursor(text: str | None) -> Cursor:
+def _parse_cursor(text: str | None) -> models.Cursor:
     found = None if text is None else _CURSOR.fullmatch(text)
     if found is None:
-        return Cursor()
+        return models.Cursor()
     since, before, top = found.groups()
-    return Cursor(int(since), int(before) if before else None, int(top))
+    return models.Cursor(int(since), int(before) if before else None, int(top))
 
 
 def read_last_event(header: str | None, parameter: str | None) -> int | None:
@@ -258,7 +249,7 @@ class InboxNotificationAnswer(TypedDict):
     url: Annotated[str, text("https://app.example.org/eth")] | None
     sent_at: Moment
     read: bool
-    read_by: ReadBy | None
+    read_by: models.ReadBy | None
     read_at: NotRequired[Moment]
 
 
@@ -291,7 +282,7 @@ class RegisteredDevicesAnswer(TypedDict):
     devices: list[RegisteredDeviceAnswer]
 
 
-def overview_fields(overview: Overview) -> InboxOverviewAnswer:
+def overview_fields(overview: models.Overview) -> InboxOverviewAnswer:
     """The projects that an account subscribes to, and those that it has left with unread notifications."""
     return {
         "subscriptions": [
@@ -321,7 +312,7 @@ def subscription_fields(project_id: str, subscription: Subscription) -> ChangedS
     }
 
 
-def device_fields(device: Device) -> RegisteredDeviceAnswer:
+def device_fields(device: models.Device) -> RegisteredDeviceAnswer:
     """A device of an account."""
     return {
         "id": device.device_id,
@@ -331,7 +322,7 @@ def device_fields(device: Device) -> RegisteredDeviceAnswer:
     }
 
 
-def page_fields(page: Page) -> InboxPageAnswer:
+def page_fields(page: models.Page) -> InboxPageAnswer:
     """A page with the cursors of the earlier and of the later notifications."""
     return {
         "notifications": [_notification(notification) for notification in page.notifications],
@@ -340,11 +331,11 @@ def page_fields(page: Page) -> InboxPageAnswer:
     }
 
 
-def _spell_cursor(cursor: Cursor) -> str:
+def _spell_cursor(cursor: models.Cursor) -> str:
     return f"{cursor.since}.{'' if cursor.before is None else cursor.before}.{cursor.top}"
 
 
-def _notification(notification: StoredNotification) -> InboxNotificationAnswer:
+def _notification(notification: models.StoredNotification) -> InboxNotificationAnswer:
     """A notification in JSON. `read_at` is missing after mark-all-as-read, whose time is not stored."""
     fields: InboxNotificationAnswer = {
         "id": str(notification.sending),
@@ -358,12 +349,12 @@ def _notification(notification: StoredNotification) -> InboxNotificationAnswer:
         "read": notification.read_by is not None,
         "read_by": notification.read_by,
     }
-    if notification.read_by is ReadBy.USER and notification.read_at_ms is not None:
+    if notification.read_by is models.ReadBy.USER and notification.read_at_ms is not None:
         fields["read_at"] = rfc3339(notification.read_at_ms)
     return fields
 
 
-def write_event(notification: StoredNotification) -> bytes:
+def write_event(notification: models.StoredNotification) -> bytes:
     """A notification as an event of GET /inbox/stream."""
     data = orjson.dumps(_notification(notification))
     return b"id: %d\nevent: notification\ndata: %b\n\n" % (notification.sending, data)

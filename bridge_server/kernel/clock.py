@@ -18,15 +18,12 @@ class Clock(Protocol):
 
     def now_us(self) -> int:
         """Microseconds since the Unix epoch. An operator may set it, forward or back."""
-        ...
 
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch."""
-        ...
 
     def elapsed_us(self) -> int:
         """Microseconds since a moment before this process, for deadlines in memory. It never goes back."""
-        ...
 
 
 class SystemClock:

@@ -25,113 +25,81 @@ class BridgeError(Exception):
     detail: str = ""
     """A class whose failures have one detail has it here."""
 
+    def __init_subclass__(cls, *, code: str | None = None, title: str | None = None) -> None:
+        """A class names its code and its title in its head, or has its parent's."""
+        super().__init_subclass__()
+        cls.code, cls.title = code or cls.code, title or cls.title
+
     def __init__(self, detail: str = "") -> None:
         if detail:
             self.detail = detail
         super().__init__(self.detail)
 
 
-class InvalidInputError(BridgeError):
+class InvalidInputError(BridgeError, code="invalid-input", title="The request is not valid"):
     """The input breaks rules; `faults` names every fault that was found."""
-
-    code = "invalid-input"
-    title = "The request is not valid"
 
     def __init__(self, detail: str, faults: Sequence[Fault] = ()) -> None:
         super().__init__(detail)
         self.faults = tuple(faults)
 
 
-class NotAuthenticatedError(BridgeError):
+class NotAuthenticatedError(BridgeError, code="not-authenticated", title="Authentication is required"):
     """No valid credentials. The detail never says which part of them was wrong."""
 
-    code = "not-authenticated"
-    title = "Authentication is required"
 
-
-class ForbiddenError(BridgeError):
+class ForbiddenError(BridgeError, code="forbidden", title="Forbidden"):
     """The request is refused to every caller."""
 
-    code = "forbidden"
-    title = "Forbidden"
 
-
-class NotFoundError(BridgeError):
+class NotFoundError(BridgeError, code="not-found", title="Not found"):
     """The thing does not exist, or exists no longer; the answer deliberately does not say which."""
 
-    code = "not-found"
-    title = "Not found"
 
-
-class GoneError(BridgeError):
+class GoneError(BridgeError, code="gone", title="Gone"):
     """The thing has ended for good, and the server has forgotten it."""
 
-    code = "gone"
-    title = "Gone"
 
-
-class UpstreamError(BridgeError):
+class UpstreamError(BridgeError, code="upstream", title="Another server failed"):
     """Another server, which this one depends on for the request, refused it or did not answer."""
 
-    code = "upstream"
-    title = "Another server failed"
 
-
-class ConflictError(BridgeError):
+class ConflictError(BridgeError, code="conflict", title="Conflict"):
     """The state of the thing forbids the request."""
 
-    code = "conflict"
-    title = "Conflict"
 
-
-class TooLargeError(BridgeError):
+class TooLargeError(BridgeError, code="too-large", title="The request body is too large"):
     """The body is larger than the route accepts."""
 
-    code = "too-large"
-    title = "The request body is too large"
 
-
-class TooSlowError(BridgeError):
+class TooSlowError(BridgeError, code="too-slow", title="The request body did not arrive in time"):
     """The body did not arrive in time."""
 
-    code = "too-slow"
-    title = "The request body did not arrive in time"
 
-
-class UnsupportedMediaError(BridgeError):
+class UnsupportedMediaError(
+    BridgeError, code="unsupported-media-type", title="The media type is not supported"
+):
     """The body is not declared as JSON."""
 
-    code = "unsupported-media-type"
-    title = "The media type is not supported"
 
-
-class LimitError(BridgeError):
+class LimitError(BridgeError, code="limit-exceeded", title="Too many requests"):
     """A rate limit or a quota is used up for now."""
-
-    code = "limit-exceeded"
-    title = "Too many requests"
 
     def __init__(self, detail: str, retry_after_seconds: int) -> None:
         super().__init__(detail)
         self.retry_after_seconds = retry_after_seconds
 
 
-class UnavailableError(BridgeError):
+class UnavailableError(BridgeError, code="unavailable", title="Temporarily unavailable"):
     """The server cannot serve the request now and expects to recover by itself."""
-
-    code = "unavailable"
-    title = "Temporarily unavailable"
 
     def __init__(self, detail: str, retry_after_seconds: int = 1) -> None:
         super().__init__(detail)
         self.retry_after_seconds = retry_after_seconds
 
 
-class DatabaseFullError(UnavailableError):
+class DatabaseFullError(UnavailableError, code="database-full", title="The database is full"):
     """The database holds as much as the operator lets it."""
-
-    code = "database-full"
-    title = "The database is full"
 
     def __init__(self, limit_bytes: int) -> None:
         super().__init__(

@@ -35,10 +35,9 @@ class Events:
     def subscribe(
         self, event_type: type[AnyEvent], listener: Callable[[AnyEvent], None], *, everywhere: bool = False
     ) -> None:
-        """Call `listener` with every event of this type from now on.
-
-        With `everywhere` also with events of other processes on the same database, as far as these are heard:
-        such a listener looks for itself, with `on_gap`, when some may have been missed.
+        """Call `listener` with every event of this type from now on. With `everywhere` also with events of
+        other processes on the same database, as far as these are heard: such a listener looks for itself,
+        with `on_gap`, when some may have been missed.
         """
         self._listeners.setdefault(event_type, []).append(listener)
         if everywhere:
@@ -82,10 +81,9 @@ class UnreadableEventError(Exception):
 
 
 class EventTexts:
-    """Events of some types as texts, which a database driver carries from one process to the others.
-
-    An event is a JSON array: the name of its type, then its fields. A tuple is an array, too. Events of other
-    types are not carried: no other process needs to know of them.
+    """Events of some types as texts, which a database driver carries from one process to the others. An event
+    is a JSON array: the name of its type, then its fields. A tuple is an array, too. Events of other types
+    are not carried: no other process needs to know of them.
     """
 
     def __init__(self, types: Iterable[type[DomainEvent]]) -> None:

@@ -37,10 +37,9 @@ _decode_unique_at = json.JSONDecoder(
 
 
 def member_texts(text: str, *, are_unique: bool = False) -> dict[str, str]:
-    """The text of each member of an object; raises ValueError when the text is no object.
-
-    Of two members of one name the last counts, unless names `are_unique`: then DuplicateNameError is raised
-    for every object that has a name twice, however deep.
+    """The text of each member of an object; raises ValueError when the text is no object. Of two members of
+    one name the last counts, unless names `are_unique`: then DuplicateNameError is raised for every object
+    that has a name twice, however deep.
     """
     decode_at = _decode_unique_at if are_unique else _decode_at
     texts: dict[str, str] = {}

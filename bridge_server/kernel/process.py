@@ -34,7 +34,6 @@ def is_running(number: int) -> bool:
 
 def stop_with(number: int) -> bool:
     """Send SIGTERM to this process once the process of this number has ended; False if it has ended already.
-
     A pidfd tells when it ends. PR_SET_PDEATHSIG would do so, too, when only the thread ends that started this
     process, and test suites start servers from threads. A pipe would stay open in every fork of the starter.
     """
@@ -55,9 +54,8 @@ def _descriptor_of(number: int) -> int | None:
 
 
 def _is_there(number: int, descriptor: int | None) -> bool:
-    """Whether the process of this number runs, and is not a later one that was given the number again.
-
-    The parent of this process is certain. The starter may also be further above, with a shell between: then a
+    """Whether the process of this number runs, and is not a later one that was given the number again. The
+    parent of this process is certain. The starter may also be further above, with a shell between: then a
     process that is younger than this one cannot be the starter.
     """
     if os.getppid() == number:

@@ -30,9 +30,8 @@ class Touched(DomainEvent):
 
 
 class Signals:
-    """The waiters of one event loop, by the key that they wait for.
-
-    There can be thousands, most of them alone with their key: the first waiter of a key needs no collection.
+    """The waiters of one event loop, by the key that they wait for. There can be thousands, most of them
+    alone with their key: the first waiter of a key needs no collection.
     """
 
     def __init__(self) -> None:
@@ -80,16 +79,17 @@ class Signals:
     async def wait_for(
         self, key: Key, read: Callable[[], Awaitable[Value | None]], wait_seconds: float
     ) -> Value | None:
-        """Return what `read` finds, reading again after every change until it finds something.
-
-        Returns None when it found nothing within `wait_seconds`, or when the server stops. What `read`
-        raises is raised.
+        """Return what `read` finds, reading again after every change until it finds something. Returns None
+        when it found nothing within `wait_seconds`, or when the server stops. What `read` raises is raised.
         """
         loop = asyncio.get_running_loop()
         tick = ceil((loop.time() + wait_seconds) / _TICK_SECONDS)
         while True:
             waiter = loop.create_future()
-            self._join(key, waiter)
+            if key in self._first:
+                self._further.setdefault(key, {})[waiter] = None
+            else:
+                self._first[key] = waiter
             try:
                 value = await read()
                 if value is not None or self._closed:
@@ -104,12 +104,6 @@ class Signals:
         key = event.key
         if key in self._first or key in self._further:  # nearly always nobody waits
             self.touch(key)
-
-    def _join(self, key: Key, waiter: asyncio.Future[bool]) -> None:
-        if key in self._first:
-            self._further.setdefault(key, {})[waiter] = None
-        else:
-            self._first[key] = waiter
 
     def _give_up_at(self, tick: int, waiter: asyncio.Future[bool]) -> None:
         sleepers = self._sleepers.get(tick)

@@ -41,10 +41,9 @@ async def always() -> AsyncIterator[bool]:
 
 
 class Sweeper:
-    """Runs every sweep each `interval_seconds`, slice after slice until nothing is left.
-
-    Of several processes the one sweeps that has the `hold`; the others leave it at that until the next time.
-    Without `minds_jumps` it goes by the clock even after a jump, for a clock that tests move.
+    """Runs every sweep each `interval_seconds`, slice after slice until nothing is left. Of several processes
+    the one sweeps that has the `hold`; the others leave it at that until the next time. Without `minds_jumps`
+    it goes by the clock even after a jump, for a clock that tests move.
     """
 
     def __init__(

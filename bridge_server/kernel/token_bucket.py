@@ -15,10 +15,9 @@ MICROSECONDS = 1_000_000
 
 @dataclass(slots=True)
 class Limit:
-    """A named limit: `burst` tokens at once, `gain` more every `interval_us` microseconds.
-
-    A gain above 1 makes the rate finer than one token in whole microseconds. It is a constant of the name.
-    The limits that settings make are rewritten in place, field by field, when the settings are read again.
+    """A named limit: `burst` tokens at once, `gain` more every `interval_us` microseconds. A gain above 1
+    makes the rate finer than one token in whole microseconds. It is a constant of the name. The limits that
+    settings make are rewritten in place, field by field, when the settings are read again.
     """
 
     name: str
@@ -55,10 +54,9 @@ def per_second(name: str, rate: float, burst: int) -> Limit:
 
 
 def spend(limit: Limit, full_at_us: int, now_us: int, cost: int = 1) -> Spending:
-    """Try to take `cost` tokens from the bucket that is full at `full_at_us`.
-
-    A clock that was set back makes a bucket look emptier than empty; it then counts as just empty, so
-    that no client gains a token or waits longer than one window.
+    """Try to take `cost` tokens from the bucket that is full at `full_at_us`. A clock that was set back makes
+    a bucket look emptier than empty; it then counts as just empty, so that no client gains a token or waits
+    longer than one window.
     """
     interval_us, gain, window_us = limit.interval_us, limit.gain, limit.window_us
     start_us = min(max(full_at_us, now_us), now_us + window_us)

@@ -142,11 +142,9 @@ class UnknownTypeError(InvalidInputError):
         super().__init__(f"The project has no notification type of this id: see {pointer}.", [fault])
 
 
-class NotificationNotFoundError(NotFoundError):
+class NotificationNotFoundError(NotFoundError, code="notification-not-found", title="Notification not found"):
     """The project has not sent a notification of this number, or it is not kept any more."""
 
-    code = "notification-not-found"
-    title = "Notification not found"
     detail = "The project has no notification of this number."
 
 

@@ -41,7 +41,6 @@ class Sender(Protocol):
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
         """Attempt to deliver the message."""
-        ...
 
 
 class LogSender:
@@ -148,7 +147,6 @@ class DeliveryAttempt:
 
 class AttemptLog:
     """The newest attempts to deliver, and counts of outcomes, in memory; the oldest attempts go first.
-
     `pushes` are the purposes of messages for devices, for which webhooks may stand.
     """
 
@@ -157,18 +155,11 @@ class AttemptLog:
         self._pushes = pushes
         self._keeps_bodies = keeps_bodies
         self._kept: deque[DeliveryAttempt] = deque(maxlen=MOST_ATTEMPTS)
-        self._outcomes: dict[str, Counter[str]] = {}
-        self._last_number = 0
-        self._listeners: list[Callable[[], None]] = []
-
-    @property
-    def outcomes(self) -> Mapping[str, Mapping[str, int]]:
+        self.outcomes: dict[str, Counter[str]] = {}
         """The number of attempts since the start, by channel and outcome."""
-        return self._outcomes
-
-    def on_attempt(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each attempt."""
-        self._listeners.append(listener)
+        self._last_number = 0
+        self.on_attempt: list[Callable[[], None]] = []
+        """Called after each attempt."""
 
     def note(self, message: OutgoingMessage, outcome: Outcome, milliseconds: float) -> None:
         """Keep an attempt that took so long."""
@@ -189,8 +180,8 @@ class AttemptLog:
                 message.body if keeps_body else None,
             )
         )
-        self._outcomes.setdefault(channel, Counter())[outcome.verdict.name.lower()] += 1
-        for listener in self._listeners:
+        self.outcomes.setdefault(channel, Counter())[outcome.verdict.name.lower()] += 1
+        for listener in self.on_attempt:
             listener()
 
     def before(self, number: int | None) -> Iterator[DeliveryAttempt]:
@@ -204,7 +195,7 @@ class AttemptLog:
     def clear(self) -> None:
         """Forget everything."""
         self._kept.clear()
-        self._outcomes.clear()
+        self.outcomes.clear()
 
     def _channel(self, message: OutgoingMessage) -> str:
         channel = message.channel.removeprefix(PUBLIC_MARK)

@@ -11,17 +11,8 @@ import structlog
 from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.events import Events
-from bridge_server.outbox.delivery import MOST_HOSTS, Delivery
-from bridge_server.outbox.fairness import Limits
-from bridge_server.outbox.lanes import Lanes
-from bridge_server.outbox.models import (
-    Claimant,
-    MessageBeingSentError,
-    OutboxGrew,
-    PendingQueue,
-    Queue,
-)
-from bridge_server.outbox.queues import AllDestinations, Leases
+from bridge_server.outbox import delivery, fairness, lanes, queues
+from bridge_server.outbox.models import Claimant, MessageBeingSentError, OutboxGrew, PendingQueue, Queue
 from bridge_server.outbox.store import OutboxStore, Stock
 
 _PAGE = 1_000
@@ -36,32 +27,31 @@ log = structlog.get_logger()
 
 
 class Dispatcher:
-    """Delivers the messages of the store, from `start` to `stop`.
-
-    `make_delivery` makes what attempts each message, anew when test mode has emptied the database.
+    """Delivers the messages of the store, from `start` to `stop`. `make_delivery` makes what attempts each
+    message, anew when test mode has emptied the database.
     """
 
     def __init__(
         self,
         store: OutboxStore,
-        make_delivery: Callable[[], Delivery],
+        make_delivery: Callable[[], delivery.Delivery],
         events: Events,
         clock: Clock,
-        limits: Limits | None = None,
-        leases: Leases | None = None,
+        limits: fairness.Limits | None = None,
+        leases: queues.Leases | None = None,
     ) -> None:
         self._store = store
-        self._leases = leases or AllDestinations()
+        self._leases = leases or queues.AllDestinations()
         self._events = events
         self._clock = clock
         self._stock = Stock()
         self._make_delivery = make_delivery
-        self._limits = limits or Limits()
+        self._limits = limits or fairness.Limits()
         self._prepare()
 
     def _prepare(self) -> None:
         self._delivery = self._make_delivery()
-        self._lanes = Lanes(self._store, self._delivery, self._limits, self._clock, self._leases)
+        self._lanes = lanes.Lanes(self._store, self._delivery, self._limits, self._clock, self._leases)
         self._tasks: set[asyncio.Task[None]] = set()
         self._round = _QueueRound(self._store)
         self._running = self._has_missed_events = False
@@ -76,7 +66,7 @@ class Dispatcher:
 
     async def _resume(self) -> None:
         self._running = True
-        self._delivery.known_hosts.restore(await self._store.answering_hosts(MOST_HOSTS))
+        self._delivery.known_hosts.restore(await self._store.answering_hosts(delivery.MOST_HOSTS))
         await self.recount()
         self._spawn(self._tick_forever())
 
@@ -117,9 +107,8 @@ class Dispatcher:
 
     @asynccontextmanager
     async def withheld(self, row_id: int, claimant: Claimant, *, is_due: bool = True) -> AsyncIterator[None]:
-        """Inside the block the message of the claimant's queue is not sent: its row may be changed.
-
-        Raises MessageBeingSentError if it is being sent, or if it `is_due` and another process sends to its
+        """Inside the block the message of the claimant's queue is not sent: its row may be changed. Raises
+        MessageBeingSentError if it is being sent, or if it `is_due` and another process sends to its
         destination.
         """
         if is_due and not await self._leases.take(claimant.queue.destination):

@@ -18,7 +18,6 @@ _DEPTH = 4  # of the fair order: payer, subject, host, queue
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of requests under way, and of their time while other queues wait: less time when many wait.
-
     A retry has its full time: its receiver may only be slow.
     """
 
@@ -101,9 +100,8 @@ class PlacePool:
 
 
 class Admission:
-    """Gives places to the queues that ask: `grant` is called with each place, at once or later.
-
-    Channels are the operator's choice and have limits of their own: they get a place without waiting.
+    """Gives places to the queues that ask: `grant` is called with each place, at once or later. Channels are
+    the operator's choice and have limits of their own: they get a place without waiting.
     """
 
     def __init__(
@@ -260,7 +258,10 @@ class Admission:
         """Give up requests that take too long where a queue waits for their place."""
         self._timer = None
         now = asyncio.get_running_loop().time()
-        patience_seconds = self._patience_seconds()
+        limits = self._limits
+        # The more queues wait, the shorter: then receivers that answer at once are still served at once.
+        share = limits.strangers / max(1, len(self._waiting))
+        patience_seconds = max(limits.patience_in_crowd_seconds, min(1.0, share) * limits.patience_seconds)
         for name in [name for name, host in self._hosts.items() if host.waiting]:
             self._serve_host(name)
             if name in self._hosts:
@@ -271,12 +272,6 @@ class Admission:
         self._known.end_late(now, self._limits.patience_with_known_seconds)
         if self._waiting:
             self._look_later()
-
-    def _patience_seconds(self) -> float:
-        """The more queues wait, the shorter: then receivers that answer at once are still served at once."""
-        limits = self._limits
-        share = limits.strangers / max(1, len(self._waiting))
-        return max(limits.patience_in_crowd_seconds, min(1.0, share) * limits.patience_seconds)
 
 
 def _payer(claimant: Claimant) -> str:

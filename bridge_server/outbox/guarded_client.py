@@ -63,11 +63,9 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one attempt.
-
-    `reason` is a short text for people, without the URL, and empty after a success. `status` is the status of
-    the answer, if there was one. `retry_after_seconds` is the receiver's Retry-After; with `about_lane` it
-    pauses the whole lane, otherwise only this message.
+    """The outcome of one attempt. `reason` is a short text for people, without the URL, and empty after a
+    success. `status` is the status of the answer, if there was one. `retry_after_seconds` is the receiver's
+    Retry-After; with `about_lane` it pauses the whole lane, otherwise only this message.
     """
 
     verdict: Verdict
@@ -94,7 +92,6 @@ def guarded_client(
     rule: Rule, look_up: LookUp, timeout_seconds: float, connect_seconds: float = CONNECT_SECONDS
 ) -> aiohttp.ClientSession:
     """A client session whose connections the rule guards. The caller closes it and must not follow redirects.
-
     `timeout_seconds` covers a request from the name lookup to the last byte of the answer, and
     `connect_seconds` the lookup and the connection. The caller limits the number of concurrent requests.
     """
@@ -266,9 +263,8 @@ def anywhere(address: str, port: int) -> str | None:
 
 
 def guarded_sockets(rule: Rule) -> Callable[[AddrInfoType], socket.socket]:
-    """A socket factory for aiohttp's connector that raises AddressRefusedError for refused addresses.
-
-    The connector calls it immediately before every connect, for IP literals and for resolved names, with the
+    """A socket factory for aiohttp's connector that raises AddressRefusedError for refused addresses. The
+    connector calls it immediately before every connect, for IP literals and for resolved names, with the
     address that it will connect to.
     """
 
@@ -296,10 +292,9 @@ def _refused_ipv6(address: IPv6Address) -> str | None:
 
 
 class ReservedSemaphore:
-    """A semaphore with `total` places, of which `kept` are only for keys whose last use went well.
-
-    Places are given in the order of the requests. `note` stores whether the last use of a key went well; the
-    most recently used keys are remembered.
+    """A semaphore with `total` places, of which `kept` are only for keys whose last use went well. Places are
+    given in the order of the requests. `note` stores whether the last use of a key went well; the most
+    recently used keys are remembered.
     """
 
     def __init__(self, total: int, kept: int) -> None:

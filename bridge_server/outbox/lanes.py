@@ -165,10 +165,9 @@ class _Claimed:
 
 
 class Lane:
-    """Sends a queue's messages: some at a time, one while the queue fails, until nothing is due.
-
-    A lane exists while a message is under way. A queue that only waits for a place needs none. `on_idle` is
-    called when no message is under way any more.
+    """Sends a queue's messages: some at a time, one while the queue fails, until nothing is due. A lane
+    exists while a message is under way. A queue that only waits for a place needs none. `on_idle` is called
+    when no message is under way any more.
     """
 
     def __init__(self, claimant: Claimant, shared: _Surroundings, on_idle: Callable[["Lane"], None]) -> None:

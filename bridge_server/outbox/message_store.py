@@ -23,19 +23,7 @@ from bridge_server.outbox.models import (
     StoredMessage,
     WholeMessage,
 )
-from bridge_server.storage.database import (
-    Database,
-    Row,
-    Statement,
-    Transaction,
-    Value,
-    alone,
-    always,
-    json_array,
-    reading,
-    scalar,
-    transaction,
-)
+from bridge_server.storage import database as sql
 
 _LISTED = """
 id, message_id, destination, queue, purpose, subject, device_id, client, attempts, created_at_ms,
@@ -99,7 +87,7 @@ _BEYOND_ALL = 2**63 - 1
 _NEWEST = MessagePlace(_BEYOND_ALL, _BEYOND_ALL)
 
 # Messages that an operator changes are counted by their state before the change.
-_one_by_one = always(alone("stored-messages"))
+_one_by_one = sql.always(sql.alone("stored-messages"))
 
 OF_QUEUE = """
 SELECT body, attempts, next_attempt_at_ms, last_error FROM outbox
@@ -129,45 +117,35 @@ class MessageStore:
     """Messages of every state, at epoch milliseconds. `pushes` are the purposes of messages for devices."""
 
     def __init__(
-        self,
-        database: Database,
-        rows_per_page: int = ROWS_PER_PAGE,
-        pushes: Collection[Purpose] = (),
+        self, database: sql.Database, rows_per_page: int = ROWS_PER_PAGE, pushes: Collection[Purpose] = ()
     ) -> None:
         self.database = database
-        self._pushes = json_array(pushes)
+        self._pushes = sql.json_array(pushes)
         self._rows_per_page = rows_per_page
 
-    @reading
+    @sql.reading
     def page(
         self, wanted: MessageFilter, after: MessagePlace | None, limit: int, now_ms: int
-    ) -> Transaction[MessagePage]:
+    ) -> sql.Transaction[MessagePage]:
         """The messages that follow the place: newest first, dead letters by the time of death."""
         is_dead = wanted.state is MessageState.DEAD
         place, window = after or _NEWEST, self._rows_per_page
-        begin: tuple[Value, ...] = (place.died_at_ms, place.row_id) if is_dead else (place.row_id,)
-        conditions = (
-            now_ms,
-            wanted.state,
-            wanted.purpose,
-            wanted.destination,
-            self._pushes,
-            wanted.kind,
-        )
+        begin: tuple[sql.Value, ...] = (place.died_at_ms, place.row_id) if is_dead else (place.row_id,)
+        conditions = (now_ms, wanted.state, wanted.purpose, wanted.destination, self._pushes, wanted.kind)
         statement = DEAD_PAGE if is_dead else PAGE
-        rows = yield Statement(statement, (*conditions, *begin, window, limit + 1))
+        rows = yield sql.Statement(statement, (*conditions, *begin, window, limit + 1))
         messages = [_stored(row) for row in rows]
         if len(messages) > limit:
             last = messages[limit - 1]
             return MessagePage(messages[:limit], MessagePlace(last.row_id, last.died_at_ms or 0))
-        following = yield Statement(DEAD_PAGE_REST if is_dead else PAGE_REST, (*begin, window - 1))
+        following = yield sql.Statement(DEAD_PAGE_REST if is_dead else PAGE_REST, (*begin, window - 1))
         return MessagePage(messages, MessagePlace(*following[0]) if following else None)
 
-    @reading
-    def whole(self, row_id: int, message_id: str) -> Transaction[WholeMessage]:
+    @sql.reading
+    def whole(self, row_id: int, message_id: str) -> sql.Transaction[WholeMessage]:
         """One message. Raises MessageNotFoundError."""
         stored = yield from _found(row_id, message_id)
-        rows = yield Statement(CONTENT, (row_id, message_id))
+        rows = yield sql.Statement(CONTENT, (row_id, message_id))
         if not rows:
             raise MessageNotFoundError
         url, body, signing_secret = rows[0]
@@ -184,78 +162,80 @@ class MessageStore:
         )
         return WholeMessage(stored, message)
 
-    @reading
-    def get(self, row_id: int, message_id: str) -> Transaction[StoredMessage]:
+    @sql.reading
+    def get(self, row_id: int, message_id: str) -> sql.Transaction[StoredMessage]:
         """One message without its content. Raises MessageNotFoundError."""
         return (yield from _found(row_id, message_id))
 
-    @transaction(turns=_one_by_one)
-    def retry(self, row_id: int, message_id: str, now_ms: int) -> Transaction[StoredMessage]:
+    @sql.transaction(turns=_one_by_one)
+    def retry(self, row_id: int, message_id: str, now_ms: int) -> sql.Transaction[StoredMessage]:
         """Have a message sent now, unless it is due already. Raises MessageNotFoundError."""
         stored = yield from _found(row_id, message_id)
         if stored.state(now_ms) is MessageState.DUE:
             return stored
-        yield Statement(RETRY, (now_ms, row_id, message_id))
+        yield sql.Statement(RETRY, (now_ms, row_id, message_id))
         revived = int(stored.died_at_ms is not None)
         yield OutboxGrew(*stored.queue, stored.client, revived, were_tried=True)
         yield OutboxChanged(dead=-revived)
         return (yield from _found(row_id, message_id))
 
-    @transaction(turns=_one_by_one)
-    def drop(self, row_id: int, message_id: str) -> Transaction[None]:
+    @sql.transaction(turns=_one_by_one)
+    def drop(self, row_id: int, message_id: str) -> sql.Transaction[None]:
         """Delete a message. Raises MessageNotFoundError."""
         stored = yield from _found(row_id, message_id)
-        yield Statement(DROP, (row_id, message_id))
+        yield sql.Statement(DROP, (row_id, message_id))
         yield OutboxChanged(dead=-1) if stored.died_at_ms is not None else OutboxChanged(pending=-1)
 
-    @transaction(turns=_one_by_one)
+    @sql.transaction(turns=_one_by_one)
     def retry_dead(
         self, destination: str | None, after: MessagePlace | None, until_ms: int, now_ms: int
-    ) -> Transaction[DeadSlice]:
+    ) -> sql.Transaction[DeadSlice]:
         """Have a slice of the dead letters until then sent now: a destination's, or any (None)."""
         rows, rest = yield from _dead_slice(after, until_ms)
         chosen = _of_destination(rows, destination)
         if not chosen:
             return DeadSlice(0, rest)
-        changed = scalar(int, (yield Statement(RETRY_DEAD, (now_ms, json_array(row[0] for row in chosen)))))
+        changed = sql.scalar(
+            int, (yield sql.Statement(RETRY_DEAD, (now_ms, sql.json_array(row[0] for row in chosen))))
+        )
         yield OutboxChanged(pending=changed, dead=-changed)
         for queue, client in {(row[2], row[3]): row[4] for row in chosen}.items():
             yield OutboxGrew(*queue, client, 0, were_tried=True)
         return DeadSlice(changed, rest)
 
-    @transaction(turns=_one_by_one)
+    @sql.transaction(turns=_one_by_one)
     def drop_dead(
         self, destination: str | None, after: MessagePlace | None, until_ms: int
-    ) -> Transaction[DeadSlice]:
+    ) -> sql.Transaction[DeadSlice]:
         """Delete a slice of the dead letters until then: a destination's, or any (None)."""
         rows, rest = yield from _dead_slice(after, until_ms)
-        chosen = json_array(row[0] for row in _of_destination(rows, destination))
-        changed = scalar(int, (yield Statement(DROP_DEAD, (chosen,))))
+        chosen = sql.json_array(row[0] for row in _of_destination(rows, destination))
+        changed = sql.scalar(int, (yield sql.Statement(DROP_DEAD, (chosen,))))
         if changed:
             yield OutboxChanged(dead=-changed)
         return DeadSlice(changed, rest)
 
 
-def _found(row_id: int, message_id: str) -> Transaction[StoredMessage]:
-    rows = yield Statement(GET, (row_id, message_id))
+def _found(row_id: int, message_id: str) -> sql.Transaction[StoredMessage]:
+    rows = yield sql.Statement(GET, (row_id, message_id))
     if not rows:
         raise MessageNotFoundError
     return _stored(rows[0])
 
 
-def _of_destination(rows: Sequence[Row], destination: str | None) -> Sequence[Row]:
+def _of_destination(rows: Sequence[sql.Row], destination: str | None) -> Sequence[sql.Row]:
     return [row for row in rows if destination is None or row[2] == destination]
 
 
 def _dead_slice(
     after: MessagePlace | None, until_ms: int
-) -> Transaction[tuple[Sequence[Row], MessagePlace | None]]:
+) -> sql.Transaction[tuple[Sequence[sql.Row], MessagePlace | None]]:
     place = after or MessagePlace(-1, -1)
-    rows = yield Statement(DEAD_SLICE, (place.died_at_ms, place.row_id, until_ms, _DEAD_AT_ONCE))
+    rows = yield sql.Statement(DEAD_SLICE, (place.died_at_ms, place.row_id, until_ms, _DEAD_AT_ONCE))
     return rows, MessagePlace(rows[-1][0], rows[-1][1]) if len(rows) == _DEAD_AT_ONCE else None
 
 
-def _stored(row: Row) -> StoredMessage:
+def _stored(row: sql.Row) -> StoredMessage:
     row_id, message_id, destination, queue, purpose, *rest = row
     return StoredMessage(row_id, message_id, Queue(destination, queue), Purpose(purpose), *rest)
 
@@ -269,13 +249,13 @@ class PendingMessage(NamedTuple):
     last_error: str | None
 
 
-async def oldest_due_ms(database: Database) -> int | None:
+async def oldest_due_ms(database: sql.Database) -> int | None:
     """The time since which a message has been due the longest, or the next is due; None without any."""
     ((due_at_ms,),) = await database.read(OLDEST_DUE, (_MOST_LOOKED_AT,))
     return None if due_at_ms is None else int(due_at_ms)
 
 
-async def pending_of(database: Database, queue: Queue) -> Sequence[PendingMessage]:
+async def pending_of(database: sql.Database, queue: Queue) -> Sequence[PendingMessage]:
     """The first hundred messages of this queue; the messages that were tried least come first."""
     rows = await database.read(OF_QUEUE, (*queue, _MOST_SHOWN))
     return [PendingMessage(*row) for row in rows]

@@ -37,10 +37,9 @@ class Queue(NamedTuple):
 
 
 class Claimant(NamedTuple):
-    """A queue that has a message due, and the client that the message counts to.
-
-    `client` is the address of the client that caused the message, None when that client is exempt from quotas
-    or the server caused it. `has_failed` says that every message that is due was tried before.
+    """A queue that has a message due, and the client that the message counts to. `client` is the address of
+    the client that caused the message, None when that client is exempt from quotas or the server caused it.
+    `has_failed` says that every message that is due was tried before.
     """
 
     queue: Queue
@@ -55,9 +54,8 @@ class Claimant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeviceEndpoint:
-    """The address of a device in the outbox: a webhook's URL, or a URL whose scheme is the channel.
-
-    `lane` is the queue of its messages, such as one for all of FCM. None: the lane of the URL's host.
+    """The address of a device in the outbox: a webhook's URL, or a URL whose scheme is the channel. `lane` is
+    the queue of its messages, such as one for all of FCM. None: the lane of the URL's host.
     """
 
     url: str = field(repr=False)
@@ -114,10 +112,8 @@ class OutgoingMessage:
 
     @property
     def queue(self) -> Queue:
-        """The queue at its destination.
-
-        At a host that a client named, every device and every subject has a separate queue; a channel sends
-        everything in its order.
+        """The queue at its destination. At a host that a client named, every device and every subject has a
+        separate queue; a channel sends everything in its order.
         """
         is_webhook = self.channel.removeprefix(PUBLIC_MARK) in ("http", "https")
         return Queue(self.destination, (self.device_id or self.subject or "") if is_webhook else "")
@@ -179,9 +175,7 @@ class MessageKind(StrEnum):
 
 class StoredMessage(NamedTuple):
     """A stored message as the operator sees it, without its URL and its body. Times are milliseconds since
-    the Unix epoch.
-
-    `next_attempt_at_ms` is None for a dead letter, and `died_at_ms` for any other message.
+    the Unix epoch. `next_attempt_at_ms` is None for a dead letter, and `died_at_ms` for any other message.
     """
 
     row_id: int
@@ -228,49 +222,35 @@ class MessagePlace(NamedTuple):
 
 
 class MessagePage(NamedTuple):
-    """Messages, newest first. `rest` is the place after which more may follow, None at the end.
-
-    A page may be short, or empty, although more follow: only so many rows are read for one page.
+    """Messages, newest first. `rest` is the place after which more may follow, None at the end. A page may be
+    short, or empty, although more follow: only so many rows are read for one page.
     """
 
     messages: Sequence[StoredMessage]
     rest: MessagePlace | None
 
 
-class MessageNotFoundError(NotFoundError):
+class MessageNotFoundError(NotFoundError, code="message-not-found", title="No such message"):
     """There is no such message: it never was, it was delivered, or it was dropped."""
 
-    code = "message-not-found"
-    title = "No such message"
-
-    def __init__(self) -> None:
-        super().__init__("The outbox has no such message: it was delivered or dropped, or never was.")
+    detail = "The outbox has no such message: it was delivered or dropped, or never was."
 
 
-class AttemptNotFoundError(NotFoundError):
+class AttemptNotFoundError(NotFoundError, code="attempt-not-found", title="No such attempt"):
     """The attempt to deliver is not kept any more, or never was made."""
 
-    code = "attempt-not-found"
-    title = "No such attempt"
-
-    def __init__(self) -> None:
-        super().__init__("There is no such attempt: only the last ones are kept, and none after a restart.")
+    detail = "There is no such attempt: only the last ones are kept, and none after a restart."
 
 
-class MessageBeingSentError(ConflictError):
+class MessageBeingSentError(ConflictError, code="message-being-sent", title="The message is being sent"):
     """An attempt to deliver the message is under way."""
 
-    code = "message-being-sent"
-    title = "The message is being sent"
-
-    def __init__(self) -> None:
-        super().__init__("The message is being sent at this moment: try again in a few seconds.")
+    detail = "The message is being sent at this moment: try again in a few seconds."
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxGrew(DomainEvent):
     """A queue has so many more messages, at least one of them due; the last message counts to `client`.
-
     `were_tried` says that an operator has made messages due again that were tried before.
     """
 

@@ -55,39 +55,31 @@ InUse: TypeAlias = Callable[[], Collection[str]]
 
 
 class Leases(Protocol):
-    """The destinations to which this process may send. A delivery begins only while there is a tenure.
-
-    A destination belongs to one process at a time, so that its order, its number of requests at once and its
+    """The destinations to which this process may send. A delivery begins only while there is a tenure. A
+    destination belongs to one process at a time, so that its order, its number of requests at once and its
     pauses can be kept in memory.
     """
 
     def tenure(self, destination: str) -> int:
         """The number of this tenure of the destination, which dates what was read in it; 0 without one."""
-        ...
 
     def is_elsewhere(self, destination: str) -> bool:
         """Whether another process had it when leases were last read, a moment ago."""
-        ...
 
     def was_here(self, destination: str) -> bool:
         """Whether this process has the destination, or gave it up a moment ago: others may not know yet."""
-        ...
 
     async def take(self, destination: str) -> bool:
         """Have the destination if no other process has it; returns whether this one has it."""
-        ...
 
     async def refresh(self) -> None:
         """Read which destinations are elsewhere. Raises UnavailableError."""
-        ...
 
     def ticks_to_recount(self) -> int:
         """The number of ticks between two searches for queues that no process sends."""
-        ...
 
     def holding(self, in_use: InUse) -> AbstractAsyncContextManager[None]:
         """Keep destinations in use inside, and give up others; on leaving, all of them."""
-        ...
 
 
 class AllDestinations:

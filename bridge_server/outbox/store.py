@@ -11,27 +11,8 @@ import orjson
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.values import dataclass
-from bridge_server.outbox.models import (
-    Claimant,
-    DueMessage,
-    OutboxChanged,
-    OutboxCounted,
-    OutboxGrew,
-    OutgoingMessage,
-    PendingQueue,
-    Purpose,
-    Queue,
-    grown_by,
-)
-from bridge_server.storage.database import (
-    Database,
-    Row,
-    Statement,
-    Transaction,
-    scalar,
-    sweeping,
-    transaction,
-)
+from bridge_server.outbox import models
+from bridge_server.storage import database as sql
 
 INSERT = """
 INSERT INTO outbox
@@ -122,179 +103,174 @@ class Stock:
 
     def subscribe_to(self, events: Events) -> None:
         """Follow the changes from now on."""
-        events.subscribe(OutboxGrew, self._add)
-        events.subscribe(OutboxChanged, self._change)
-        events.subscribe(OutboxCounted, self._set)
+        events.subscribe(models.OutboxGrew, self._add)
+        events.subscribe(models.OutboxChanged, self._change)
+        events.subscribe(models.OutboxCounted, self._set)
 
-    def _add(self, event: OutboxGrew) -> None:
+    def _add(self, event: models.OutboxGrew) -> None:
         self.due += event.messages
 
-    def _change(self, event: OutboxChanged) -> None:
+    def _change(self, event: models.OutboxChanged) -> None:
         self.due += event.pending
         self.dead += event.dead
 
-    def _set(self, event: OutboxCounted) -> None:
+    def _set(self, event: models.OutboxCounted) -> None:
         self.due, self.dead = event.pending, event.dead
 
 
-def enqueue(message: OutgoingMessage, now_ms: int) -> Transaction[None]:
+def enqueue(message: models.OutgoingMessage, now_ms: int) -> sql.Transaction[None]:
     """Queue the message: part of the transaction that causes it."""
     destination, queue = message.queue
     content = (message.message_id, destination, message.url, message.body, message.purpose, message.subject)
     sending = (message.signing_secret, message.device_id, message.client, queue)
-    yield Statement(INSERT, (*content, *sending, now_ms, now_ms))
-    yield grown_by(message)
+    yield sql.Statement(INSERT, (*content, *sending, now_ms, now_ms))
+    yield models.grown_by(message)
 
 
-def enqueue_all(messages: Sequence[OutgoingMessage], now_ms: int) -> Transaction[None]:
+def enqueue_all(messages: Sequence[models.OutgoingMessage], now_ms: int) -> sql.Transaction[None]:
     """Queue many messages, in one statement; each queue has one event."""
     if not messages:
         return
-    yield Statement(INSERT_ALL, (now_ms, orjson.dumps([_values(message) for message in messages]).decode()))
+    yield sql.Statement(
+        INSERT_ALL, (now_ms, orjson.dumps([_values(message) for message in messages]).decode())
+    )
     counts = Counter(message.queue for message in messages)
     last = {message.queue: message for message in messages}
     for queue, message in last.items():
-        yield grown_by(message, counts[queue])
+        yield models.grown_by(message, counts[queue])
 
 
-def withdraw(device_id: str, but_message_id: str = "") -> Transaction[None]:
+def withdraw(device_id: str, but_message_id: str = "") -> sql.Transaction[None]:
     """Delete the device's messages except one: part of the transaction that removes the device."""
-    deleted = scalar(int, (yield Statement(_WITHDRAW, (device_id, but_message_id))))
+    deleted = sql.scalar(int, (yield sql.Statement(_WITHDRAW, (device_id, but_message_id))))
     if deleted:
-        yield OutboxChanged(pending=-deleted)
+        yield models.OutboxChanged(pending=-deleted)
 
 
 class OutboxStore:
-    """Pending messages and dead letters. Times are milliseconds since the Unix epoch.
-
-    Every commit that changes their numbers publishes `OutboxGrew` or `OutboxChanged`.
-    All methods raise `UnavailableError` when the database cannot serve now.
+    """Pending messages and dead letters. Times are milliseconds since the Unix epoch. Every commit that
+    changes their numbers publishes `OutboxGrew` or `OutboxChanged`. All methods raise `UnavailableError` when
+    the database cannot serve now.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: sql.Database) -> None:
         self.database = database
 
-    async def pending_queues(self, now_ms: int, after: Queue, limit: int) -> list[PendingQueue]:
+    async def pending_queues(self, now_ms: int, after: models.Queue, limit: int) -> list[models.PendingQueue]:
         """The queues that follow this one in their order and hold a message, due or not yet."""
         return [
             _pending_queue(row) for row in await self.database.read(PENDING_QUEUES, (now_ms, *after, limit))
         ]
 
-    async def next_messages(self, queue: Queue, now_ms: int, limit: int) -> list[DueMessage]:
+    async def next_messages(self, queue: models.Queue, now_ms: int, limit: int) -> list[models.DueMessage]:
         """The messages that are due: fewest attempts first, and then in the order of time."""
         return [_due_message(row) for row in await self.database.read(_NEXT, (*queue, now_ms, limit))]
 
-    async def next_due_ms(self, queue: Queue, now_ms: int) -> int | None:
+    async def next_due_ms(self, queue: models.Queue, now_ms: int) -> int | None:
         """The time at which the next message becomes due; None when there is none."""
         due_at_ms: int | None
         ((due_at_ms,),) = await self.database.read(_NEXT_DUE, (*queue, now_ms))
         return due_at_ms
 
-    @transaction
+    @sql.transaction
     def delete_delivered(
-        self, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
-    ) -> Transaction[None]:
+        self, messages: Sequence[models.DueMessage], now_ms: int, answering: Sequence[str]
+    ) -> sql.Transaction[None]:
         """Delete messages that receivers took; record the devices and `answering` hosts that were reached."""
         pending = 0
         for due in messages:
-            deleted = scalar(int, (yield Statement(_DELETE, (due.row_id, due.message.message_id))))
+            deleted = sql.scalar(int, (yield sql.Statement(_DELETE, (due.row_id, due.message.message_id))))
             pending -= deleted
             if due.message.device_id is not None:
-                yield Statement(_DEVICE_REACHED, (now_ms, due.message.device_id))
+                yield sql.Statement(_DEVICE_REACHED, (now_ms, due.message.device_id))
         for host in answering:
-            yield Statement(_HOST_ANSWERED, (host, now_ms))
+            yield sql.Statement(_HOST_ANSWERED, (host, now_ms))
         if pending:
-            yield OutboxChanged(pending=pending)
+            yield models.OutboxChanged(pending=pending)
 
-    @transaction
+    @sql.transaction
     def postpone(
-        self, message: DueMessage, next_attempt_at_ms: int, error: str, now_ms: int, silent: str | None
-    ) -> Transaction[None]:
+        self, message: models.DueMessage, next_attempt_at_ms: int, error: str, now_ms: int, silent: str | None
+    ) -> sql.Transaction[None]:
         """Record a failed attempt and when the next is due, and that the `silent` host did not answer."""
         row = (message.row_id, message.message.message_id)
-        yield Statement(_POSTPONE, (message.attempts + 1, next_attempt_at_ms, error, *row))
+        yield sql.Statement(_POSTPONE, (message.attempts + 1, next_attempt_at_ms, error, *row))
         yield from _note_failure(message, now_ms, error, silent)
-        yield OutboxChanged()
+        yield models.OutboxChanged()
 
-    @transaction
-    def bury(self, message: DueMessage, died_at_ms: int, error: str, silent: str | None) -> Transaction[None]:
+    @sql.transaction
+    def bury(
+        self, message: models.DueMessage, died_at_ms: int, error: str, silent: str | None
+    ) -> sql.Transaction[None]:
         """Record the last attempt and keep the message as a dead letter, unless it was withdrawn."""
         row = (message.row_id, message.message.message_id)
-        ((buried,),) = yield Statement(_BURY, (message.attempts + 1, died_at_ms, error, *row))
+        ((buried,),) = yield sql.Statement(_BURY, (message.attempts + 1, died_at_ms, error, *row))
         yield from _note_failure(message, died_at_ms, error, silent)
         if buried:
-            yield OutboxChanged(pending=-1, dead=1)
+            yield models.OutboxChanged(pending=-1, dead=1)
 
-    @transaction
-    def count(self) -> Transaction[None]:
+    @sql.transaction
+    def count(self) -> sql.Transaction[None]:
         """Publish `OutboxCounted`."""
         # A transaction that writes, so that no change is counted twice or left out: its event follows it.
-        pending = scalar(int, (yield Statement(_COUNT_PENDING)))
-        dead = scalar(int, (yield Statement(_COUNT_DEAD)))
-        yield OutboxCounted(pending, dead)
+        pending = sql.scalar(int, (yield sql.Statement(_COUNT_PENDING)))
+        dead = sql.scalar(int, (yield sql.Statement(_COUNT_DEAD)))
+        yield models.OutboxCounted(pending, dead)
 
     async def stock(self) -> Stock:
         """The numbers of pending messages and of dead letters, of all processes together."""
         pending, dead = await asyncio.gather(
             self.database.read(_COUNT_PENDING), self.database.read(_COUNT_DEAD)
         )
-        return Stock(scalar(int, pending), scalar(int, dead))
+        return Stock(sql.scalar(int, pending), sql.scalar(int, dead))
 
     async def answering_hosts(self, limit: int) -> list[tuple[str, int]]:
         """The hosts that answered last and when, latest first."""
         rows = await self.database.read(_ANSWERING_HOSTS, (limit,))
         return [(host, answered_at_ms) for host, answered_at_ms in rows]
 
-    @transaction(turns=sweeping("outbox"))
-    def sweep(self, died_before_ms: int, answered_before_ms: int, host_limit: int) -> Transaction[int]:
+    @sql.transaction(turns=sql.sweeping("outbox"))
+    def sweep(self, died_before_ms: int, answered_before_ms: int, host_limit: int) -> sql.Transaction[int]:
         """Delete a slice of the dead letters and hosts that are older or too many; returns how many."""
-        dead = len((yield Statement(SWEEP_DEAD, (died_before_ms, _SWEEP_SLICE))))
+        dead = len((yield sql.Statement(SWEEP_DEAD, (died_before_ms, _SWEEP_SLICE))))
         if dead:
-            yield OutboxChanged(dead=-dead)
-        old = scalar(int, (yield Statement(SWEEP_OLD_HOSTS, (answered_before_ms, _SWEEP_SLICE))))
-        many = scalar(int, (yield Statement(_SWEEP_MANY_HOSTS, (_SWEEP_SLICE, host_limit))))
+            yield models.OutboxChanged(dead=-dead)
+        old = sql.scalar(int, (yield sql.Statement(SWEEP_OLD_HOSTS, (answered_before_ms, _SWEEP_SLICE))))
+        many = sql.scalar(int, (yield sql.Statement(_SWEEP_MANY_HOSTS, (_SWEEP_SLICE, host_limit))))
         return dead + old + many
 
 
-def _values(message: OutgoingMessage) -> list[str | None]:
+def _values(message: models.OutgoingMessage) -> list[str | None]:
     destination, queue = message.queue
     content = [message.message_id, destination, message.url, message.body.decode(), message.purpose]
     return [*content, message.subject, message.device_id, message.client, queue]
 
 
-def _note_failure(message: DueMessage, now_ms: int, error: str, silent: str | None) -> Transaction[None]:
+def _note_failure(
+    message: models.DueMessage, now_ms: int, error: str, silent: str | None
+) -> sql.Transaction[None]:
     if message.message.device_id is not None:
-        yield Statement(_DEVICE_FAILED, (now_ms, error, message.message.device_id))
+        yield sql.Statement(_DEVICE_FAILED, (now_ms, error, message.message.device_id))
     if silent is not None:
-        yield Statement(_HOST_SILENT, (silent,))
+        yield sql.Statement(_HOST_SILENT, (silent,))
 
 
-def _pending_queue(row: Row) -> PendingQueue:
+def _pending_queue(row: sql.Row) -> models.PendingQueue:
     destination, queue, client, tried_due, tried, next_due_ms = row
     is_due = tried_due is not None
-    claimant = Claimant(
-        Queue(destination, queue),
-        client,
-        has_failed=tried_due if is_due else tried > 0,
+    claimant = models.Claimant(
+        models.Queue(destination, queue), client, has_failed=tried_due if is_due else tried > 0
     )
-    return PendingQueue(claimant, is_due, next_due_ms)
+    return models.PendingQueue(claimant, is_due, next_due_ms)
 
 
-def _due_message(row: Row) -> DueMessage:
+def _due_message(row: sql.Row) -> models.DueMessage:
     row_id, message_id, url, body, purpose, secret, lane, device_id, client, subject, *times = row
     attempts, created_at_ms, due_at_ms = times
-    return DueMessage(
+    return models.DueMessage(
         row_id=row_id,
-        message=OutgoingMessage(
-            message_id,
-            url,
-            body,
-            Purpose(purpose),
-            secret,
-            lane,
-            device_id,
-            client,
-            subject,
+        message=models.OutgoingMessage(
+            message_id, url, body, models.Purpose(purpose), secret, lane, device_id, client, subject
         ),
         attempts=attempts,
         created_at_ms=created_at_ms,

@@ -14,11 +14,8 @@ TOPIC_WEBHOOK = Purpose("topic-webhook")
 """The purpose of a notice to a webhook that was subscribed to a topic: its subject is the topic."""
 
 
-class TooManyWebhooksError(ConflictError):
+class TooManyWebhooksError(ConflictError, code="too-many-webhooks", title="Too many webhooks"):
     """The topic has as many webhooks as it may have."""
-
-    code = "too-many-webhooks"
-    title = "Too many webhooks"
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The topic has {limit} webhooks already, and may have no more.")

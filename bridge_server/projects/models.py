@@ -249,71 +249,53 @@ def wrong_type(known: Sequence[TypeId]) -> str:
     return f"names no notification type of the project, which has {listed(known)}"
 
 
-class ProjectNotFoundError(NotFoundError):
+class ProjectNotFoundError(NotFoundError, code="project-not-found", title="Project not found"):
     """There is no project of this id."""
 
-    code = "project-not-found"
-    title = "Project not found"
     detail = "There is no project of this id."
 
 
-class ProjectExistsError(ConflictError):
+class ProjectExistsError(ConflictError, code="project-exists", title="The project exists already"):
     """The project id is taken."""
 
-    code = "project-exists"
-    title = "The project exists already"
     detail = "There is a project of this id already. Choose another id, or leave it out."
 
 
-class SecretNotFoundError(NotFoundError):
+class SecretNotFoundError(NotFoundError, code="secret-not-found", title="Secret not found"):
     """The project has no secret of this number."""
 
-    code = "secret-not-found"
-    title = "Secret not found"
     detail = "The project has no secret of this number. Showing the project lists its secrets."
 
 
-class TooManySecretsError(ConflictError):
+class TooManySecretsError(ConflictError, code="too-many-secrets", title="Too many secrets"):
     """The project has reached the limit of live secrets."""
-
-    code = "too-many-secrets"
-    title = "Too many secrets"
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The project has {limit} live secrets. Revoke the old one before you make another.")
 
 
-class TypeNotFoundError(NotFoundError):
+class TypeNotFoundError(NotFoundError, code="type-not-found", title="Notification type not found"):
     """The project has no notification type of this id."""
 
-    code = "type-not-found"
-    title = "Notification type not found"
     detail = "The project has no notification type of this id."
 
 
-class TypeExistsError(ConflictError):
+class TypeExistsError(ConflictError, code="type-exists", title="The notification type exists already"):
     """The project has a notification type of this id."""
 
-    code = "type-exists"
-    title = "The notification type exists already"
     detail = "The project has a notification type of this id already. Rename that, or choose another id."
 
 
-class TooManyTypesError(ConflictError):
+class TooManyTypesError(ConflictError, code="too-many-types", title="Too many notification types"):
     """The project has reached the limit of notification types."""
-
-    code = "too-many-types"
-    title = "Too many notification types"
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The project has {limit} notification types, which is the limit.")
 
 
-class SubscriptionNotFoundError(NotFoundError):
+class SubscriptionNotFoundError(NotFoundError, code="subscription-not-found", title="Subscription not found"):
     """The account is not subscribed to the project."""
 
-    code = "subscription-not-found"
-    title = "Subscription not found"
     detail = "The account is not subscribed to this project."
 
 

@@ -19,30 +19,8 @@ from bridge_server.kernel.instants import day_of, parse_day
 from bridge_server.kernel.secrets import digest, is_one_of, new_secret
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.outbox.sender import new_signing_secret
+from bridge_server.projects import models
 from bridge_server.projects.devices import DeviceStateStore
-from bridge_server.projects.models import (
-    ACCOUNT_LIMIT,
-    NO_FIGURES,
-    DailyFigures,
-    NewSecret,
-    NotificationType,
-    Project,
-    ProjectChanged,
-    ProjectDetails,
-    ProjectExistsError,
-    ProjectId,
-    ProjectOverview,
-    Publisher,
-    ReadFigures,
-    TypeExistsError,
-    TypeId,
-    Webhook,
-    checked_name,
-    checked_project_id,
-    checked_type_id,
-    project_ids_of_name,
-    type_id_of_name,
-)
 from bridge_server.projects.store import Credentials, NotificationTypeStore, ProjectStore
 from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.web.bodies import Shape, check
@@ -72,11 +50,11 @@ class Period(NamedTuple):
 class TypeAnalytics(NamedTuple):
     """The figures of one notification type, by the days on which something was sent."""
 
-    type_id: TypeId
-    days: Sequence[DailyFigures]
+    type_id: models.TypeId
+    days: Sequence[models.DailyFigures]
 
     @property
-    def total(self) -> ReadFigures:
+    def total(self) -> models.ReadFigures:
         """The figures of all days together."""
         return _sum_of(day.figures for day in self.days)
 
@@ -85,10 +63,10 @@ class DayAnalytics(NamedTuple):
     """The figures of one day, by the types of which something was sent on it."""
 
     day: int
-    types: Sequence[DailyFigures]
+    types: Sequence[models.DailyFigures]
 
     @property
-    def total(self) -> ReadFigures:
+    def total(self) -> models.ReadFigures:
         """The figures of all types together."""
         return _sum_of(daily.figures for daily in self.types)
 
@@ -101,7 +79,7 @@ class Analytics(NamedTuple):
     types: Sequence[TypeAnalytics]
 
     @property
-    def total(self) -> ReadFigures:
+    def total(self) -> models.ReadFigures:
         """The figures of all types together."""
         return _sum_of(kind.total for kind in self.types)
 
@@ -109,7 +87,7 @@ class Analytics(NamedTuple):
     def by_day(self) -> Sequence[DayAnalytics]:
         """Every day of the period, the earliest first, also days on which nothing was sent."""
         period = self.period
-        days: dict[int, list[DailyFigures]] = {
+        days: dict[int, list[models.DailyFigures]] = {
             day: [] for day in range(period.first_day, period.last_day + 1)
         }
         for kind in self.types:
@@ -128,28 +106,30 @@ class Projects:
         self._types = NotificationTypeStore(store.database)
         self._clock = clock
         self._random_bytes = random_bytes
-        self._known: dict[ProjectId, Credentials] | None = None
+        self._known: dict[models.ProjectId, Credentials] | None = None
 
     def subscribe_to(self, events: Events) -> None:
         """Keep the credentials that are read, until an event tells that the project has changed."""
         self._known = {}
-        events.subscribe(ProjectChanged, self._forget, everywhere=True)
+        events.subscribe(models.ProjectChanged, self._forget, everywhere=True)
         events.on_gap(self._forget_all)
 
-    async def create(self, name: str, project_id: str | None = None) -> tuple[Project, NewSecret]:
+    async def create(
+        self, name: str, project_id: str | None = None
+    ) -> tuple[models.Project, models.NewSecret]:
         """Create a project and its first secret; only a digest of it is stored. Without an id it gets one
         that is made from its name, or else 32 hexadecimal digits. Raises ProjectExistsError.
         """
-        chosen = checked_name(name)
+        chosen = models.checked_name(name)
         if project_id is None:
-            wanted = [*project_ids_of_name(chosen), ProjectId(self._random_bytes(16).hex())]
+            wanted = [*models.project_ids_of_name(chosen), models.ProjectId(self._random_bytes(16).hex())]
         else:
-            wanted = [checked_project_id(project_id)]
+            wanted = [models.checked_project_id(project_id)]
         secret = SECRET_PREFIX + new_secret(self._random_bytes)
         project, number = await self.store.create(wanted, chosen, digest(secret), self._clock.now_ms())
-        return project, NewSecret(number, secret)
+        return project, models.NewSecret(number, secret)
 
-    async def overview(self, after: int = 0, limit: int = _EVERY_PROJECT) -> list[ProjectOverview]:
+    async def overview(self, after: int = 0, limit: int = _EVERY_PROJECT) -> list[models.ProjectOverview]:
         """Projects after this number, oldest first: with types, subscribers, figures of the last 30 days."""
         period = read_period(None, None, self._clock.now_ms())
         return await self.store.overview(period.first_day, period.last_day, after, limit)
@@ -158,10 +138,10 @@ class Projects:
         """Have a project with this very secret and these types; returns whether there was none of this id. An
         existing project keeps its name, and loses its oldest secret when it has no place for another.
         """
-        chosen, now_ms, is_new = checked_project_id(project_id), self._clock.now_ms(), True
+        chosen, now_ms, is_new = models.checked_project_id(project_id), self._clock.now_ms(), True
         try:
-            await self.store.create([chosen], checked_name(name), digest(secret), now_ms)
-        except ProjectExistsError:
+            await self.store.create([chosen], models.checked_name(name), digest(secret), now_ms)
+        except models.ProjectExistsError:
             is_new = False
             if await self.authenticate(chosen, secret) is None:
                 secrets = (await self.store.details(chosen)).secrets
@@ -169,30 +149,30 @@ class Projects:
                     await self.store.remove_secret(chosen, min(each.number for each in secrets))
                 await self.store.add_secret(chosen, digest(secret), now_ms, LIVE_SECRETS)
         for type_id, type_name in types.items():
-            with suppress(TypeExistsError):
+            with suppress(models.TypeExistsError):
                 await self.add_type(chosen, type_name, type_id)
         return is_new
 
-    async def show(self, project_id: str) -> ProjectDetails:
+    async def show(self, project_id: str) -> models.ProjectDetails:
         """A project with its types, secrets and number of subscribers."""
-        return await self.store.details(ProjectId(project_id))
+        return await self.store.details(models.ProjectId(project_id))
 
     async def delete(self, project_id: str) -> None:
         """Delete a project with its subscriptions, notifications and analytics."""
-        await self.store.delete(ProjectId(project_id))
+        await self.store.delete(models.ProjectId(project_id))
 
-    async def authenticate(self, project_id: str, secret: str) -> Publisher | None:
+    async def authenticate(self, project_id: str, secret: str) -> models.Publisher | None:
         """The project, if the secret is one of its live secrets; None otherwise."""
-        return _publisher(await self.store.credentials(ProjectId(project_id)), secret)
+        return _publisher(await self.store.credentials(models.ProjectId(project_id)), secret)
 
-    async def recognize(self, project_id: str, secret: str) -> Publisher | None:
+    async def recognize(self, project_id: str, secret: str) -> models.Publisher | None:
         """Like `authenticate`, but by credentials that were read before, while no change is known of. A
         command can revoke a secret unnoticed: whatever this lets in looks for the secret in its statement.
         """
         known = self._known
         if known is None:
             return await self.authenticate(project_id, secret)
-        chosen = ProjectId(project_id)
+        chosen = models.ProjectId(project_id)
         publisher = _publisher(known.get(chosen), secret)
         if publisher is not None:
             return publisher
@@ -203,7 +183,7 @@ class Projects:
             known[chosen] = found
         return _publisher(found, secret)
 
-    def _forget(self, event: ProjectChanged) -> None:
+    def _forget(self, event: models.ProjectChanged) -> None:
         """A new dictionary each time: what is being read meanwhile is kept in the old one."""
         if self._known is not None:
             self._known = {name: known for name, known in self._known.items() if name != event.project_id}
@@ -211,75 +191,83 @@ class Projects:
     def _forget_all(self) -> None:
         self._known = {}
 
-    async def rotate_secret(self, project_id: str) -> NewSecret:
+    async def rotate_secret(self, project_id: str) -> models.NewSecret:
         """Create a second secret; the first stays valid. Raises TooManySecretsError."""
         secret = SECRET_PREFIX + new_secret(self._random_bytes)
         number = await self.store.add_secret(
-            ProjectId(project_id), digest(secret), self._clock.now_ms(), LIVE_SECRETS
+            models.ProjectId(project_id), digest(secret), self._clock.now_ms(), LIVE_SECRETS
         )
-        return NewSecret(number, secret)
+        return models.NewSecret(number, secret)
 
     async def revoke_secret(self, project_id: str, number: int) -> None:
         """Revoke a secret at once. Raises SecretNotFoundError."""
-        await self.store.remove_secret(ProjectId(project_id), number)
+        await self.store.remove_secret(models.ProjectId(project_id), number)
 
-    async def limit_accounts(self, project_id: str, per_hour: float, burst: int) -> Project:
+    async def limit_accounts(self, project_id: str, per_hour: float, burst: int) -> models.Project:
         """Limit the project to `per_hour` notifications on average and `burst` at once to one account."""
-        return await self.store.set_account_limit(ProjectId(project_id), account_limit(per_hour, burst))
+        return await self.store.set_account_limit(
+            models.ProjectId(project_id), account_limit(per_hour, burst)
+        )
 
-    async def reset_account_limit(self, project_id: str) -> Project:
+    async def reset_account_limit(self, project_id: str) -> models.Project:
         """Remove the project's limit per account, so that the server's applies again."""
-        return await self.store.set_account_limit(ProjectId(project_id), None)
+        return await self.store.set_account_limit(models.ProjectId(project_id), None)
 
-    async def set_webhook(self, project_id: str, url: str) -> Webhook:
+    async def set_webhook(self, project_id: str, url: str) -> models.Webhook:
         """Send every change of a subscription to the URL, signed with a new secret."""
         try:
-            webhook = Webhook(http_url(url), new_signing_secret(self._random_bytes))
+            webhook = models.Webhook(http_url(url), new_signing_secret(self._random_bytes))
         except ValueError as error:
             raise InvalidInputError(f"The url {error}.", [Fault("#/url", str(error))]) from error
-        await self.store.set_webhook(ProjectId(project_id), webhook)
+        await self.store.set_webhook(models.ProjectId(project_id), webhook)
         return webhook
 
     async def remove_webhook(self, project_id: str) -> None:
         """Remove the project's webhook."""
-        await self.store.set_webhook(ProjectId(project_id), None)
+        await self.store.set_webhook(models.ProjectId(project_id), None)
 
-    async def types(self, project_id: str) -> Sequence[NotificationType]:
+    async def types(self, project_id: str) -> Sequence[models.NotificationType]:
         """The project's notification types, oldest first."""
-        return await self._types.types(ProjectId(project_id))
+        return await self._types.types(models.ProjectId(project_id))
 
-    async def add_type(self, project_id: str, name: str, type_id: str | None = None) -> NotificationType:
+    async def add_type(
+        self, project_id: str, name: str, type_id: str | None = None
+    ) -> models.NotificationType:
         """Add a type, which only subscribers to all types receive at first; by default its id is made
         from its name. Raises TypeExistsError, TooManyTypesError.
         """
-        name, now_ms = checked_name(name), self._clock.now_ms()
-        chosen = None if type_id is None else checked_type_id(type_id)
+        name, now_ms = models.checked_name(name), self._clock.now_ms()
+        chosen = None if type_id is None else models.checked_type_id(type_id)
 
-        def id_among(taken: AbstractSet[TypeId]) -> TypeId:
-            return type_id_of_name(name, taken) if chosen is None else chosen
+        def id_among(taken: AbstractSet[models.TypeId]) -> models.TypeId:
+            return models.type_id_of_name(name, taken) if chosen is None else chosen
 
-        return await self._types.add_type(ProjectId(project_id), id_among, name, now_ms, MOST_TYPES)
+        return await self._types.add_type(models.ProjectId(project_id), id_among, name, now_ms, MOST_TYPES)
 
-    async def rename_type(self, project_id: str, type_id: str, name: str) -> NotificationType:
+    async def rename_type(self, project_id: str, type_id: str, name: str) -> models.NotificationType:
         """Change the displayed name of a type; its id stays. Raises TypeNotFoundError."""
-        return await self._types.rename_type(ProjectId(project_id), TypeId(type_id), checked_name(name))
+        return await self._types.rename_type(
+            models.ProjectId(project_id), models.TypeId(type_id), models.checked_name(name)
+        )
 
     async def remove_type(self, project_id: str, type_id: str) -> None:
         """Remove a type, also from every subscription. Raises TypeNotFoundError."""
-        await self._types.remove_type(ProjectId(project_id), TypeId(type_id), self._clock.now_ms())
+        await self._types.remove_type(
+            models.ProjectId(project_id), models.TypeId(type_id), self._clock.now_ms()
+        )
 
     async def analytics(self, project_id: str, first: str | None, last: str | None) -> Analytics:
         """The analytics from the day `first` to the day `last`; by default of the last 30 days."""
         period = read_period(first, last, self._clock.now_ms())
-        by_type: dict[TypeId, list[DailyFigures]] = {}  # in the order of their first sending
+        by_type: dict[models.TypeId, list[models.DailyFigures]] = {}  # in the order of their first sending
         for daily in await self.figures(project_id, period.first_day, period.last_day):
             by_type.setdefault(daily.type_id, []).append(daily)
         types = [TypeAnalytics(type_id, days) for type_id, days in by_type.items()]
         return Analytics(project_id, period, types)
 
-    async def figures(self, project_id: str, first_day: int, last_day: int) -> list[DailyFigures]:
+    async def figures(self, project_id: str, first_day: int, last_day: int) -> list[models.DailyFigures]:
         """The figures from `first_day` to `last_day` (days since the Unix epoch), by day and type."""
-        return await self.store.figures(ProjectId(project_id), first_day, last_day)
+        return await self.store.figures(models.ProjectId(project_id), first_day, last_day)
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the rows of deleted projects; returns how many rows."""
@@ -296,12 +284,12 @@ class ProjectServices(NamedTuple):
     """The limit per account of projects that have no limit of their own."""
 
 
-def _publisher(known: Credentials | None, secret: str) -> Publisher | None:
+def _publisher(known: Credentials | None, secret: str) -> models.Publisher | None:
     """The project, if the secret is one of these; takes as long for a project that is not there."""
     project, digests = known if known is not None else (None, [digest("")])
     sent = digest(secret)
     is_valid = is_one_of(sent, digests)
-    return Publisher(project, sent) if project is not None and is_valid else None
+    return models.Publisher(project, sent) if project is not None and is_valid else None
 
 
 def account_limit(per_hour: float, burst: int) -> Limit:
@@ -313,7 +301,7 @@ def account_limit(per_hour: float, burst: int) -> Limit:
         faults.append(Fault("#/burst", f"must be 1 to {MOST_AT_ONCE}"))
     if faults:
         raise InvalidInputError("The limit is out of range.", faults)
-    return Limit(ACCOUNT_LIMIT, burst, round(_HOUR_SECONDS * MICROSECONDS / per_hour))
+    return Limit(models.ACCOUNT_LIMIT, burst, round(_HOUR_SECONDS * MICROSECONDS / per_hour))
 
 
 def read_period(first: str | None, last: str | None, now_ms: int) -> Period:
@@ -337,8 +325,8 @@ def _day(name: str, text: str) -> int:
     return day
 
 
-def _sum_of(figures: Iterable[ReadFigures]) -> ReadFigures:
-    return sum(figures, start=NO_FIGURES)
+def _sum_of(figures: Iterable[models.ReadFigures]) -> models.ReadFigures:
+    return sum(figures, start=models.NO_FIGURES)
 
 
 class SubscriptionShape(Shape):
@@ -347,7 +335,7 @@ class SubscriptionShape(Shape):
     notification_types: Annotated[list[str], Field(max_length=MOST_TYPES)] | None = None
 
 
-def read_wanted_types(values: dict[str, Any]) -> tuple[TypeId, ...] | None:
+def read_wanted_types(values: dict[str, Any]) -> tuple[models.TypeId, ...] | None:
     """Read the types of a subscription; None if they are missing, which means all types and later ones."""
     types = check(SubscriptionShape, values).notification_types
-    return None if types is None else tuple(map(TypeId, types))
+    return None if types is None else tuple(map(models.TypeId, types))

@@ -30,21 +30,7 @@ from bridge_server.projects.models import (
     TypeNotFoundError,
     Webhook,
 )
-from bridge_server.storage.database import (
-    Database,
-    Row,
-    Statement,
-    Transaction,
-    Turn,
-    Turns,
-    Value,
-    adding_transaction,
-    json_array,
-    reading,
-    scalar,
-    sweeping,
-    transaction,
-)
+from bridge_server.storage import database as sql
 
 _PROJECT = """
 id, project_id, name, created_at_ms, account_burst, account_interval_us, webhook_url, webhook_secret
@@ -210,10 +196,10 @@ _SWEEP_SLICE = 500
 
 NOT_VALID_ANY_MORE = "The secret is not valid any more."
 
-TURN_OF_SENDINGS = Turn("sendings")
+TURN_OF_SENDINGS = sql.Turn("sendings")
 """Numbers of sendings are given and committed in one order: a reader that goes on after one misses none."""
 
-TURN_OF_FIGURES = Turn("figures")
+TURN_OF_FIGURES = sql.Turn("figures")
 """Figures of notifications are right together: what was sent is read, marked, lapsed or unread.
 
 Whatever marks or deletes has it alone, or two of these could each wait for a row that the other has counted
@@ -221,14 +207,14 @@ in. Whatever sends shares it, and has the turn of sendings.
 """
 
 
-def turn_of_project(project_id: ProjectId) -> Turn:
+def turn_of_project(project_id: ProjectId) -> sql.Turn:
     """The project with its types, secrets, subscriptions and buckets."""
-    return Turn("project", project_id)
+    return sql.Turn("project", project_id)
 
 
-def of_project(project_id: ProjectId, *_: object, **__: object) -> Turns:
+def of_project(project_id: ProjectId, *_: object, **__: object) -> sql.Turns:
     """The turns of a transaction on one project, which is its first argument."""
-    return Turns((turn_of_project(project_id),))
+    return sql.Turns((turn_of_project(project_id),))
 
 
 Credentials: TypeAlias = tuple[Project, Sequence[bytes]]
@@ -238,19 +224,21 @@ Credentials: TypeAlias = tuple[Project, Sequence[bytes]]
 class ProjectStore:
     """Durable projects. An unknown project raises ProjectNotFoundError."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: sql.Database) -> None:
         self.database = database
 
-    @adding_transaction
+    @sql.adding_transaction
     def create(
         self, wanted: Sequence[ProjectId], name: str, digest: bytes, now_ms: int
-    ) -> Transaction[tuple[Project, int]]:
+    ) -> sql.Transaction[tuple[Project, int]]:
         """Store a project with a free id, and its first secret's SHA-256. Raises ProjectExistsError."""
         for project_id in wanted:
-            ((created,),) = yield Statement(INSERT_PROJECT, (project_id, name, now_ms))
+            ((created,),) = yield sql.Statement(INSERT_PROJECT, (project_id, name, now_ms))
             if created:
                 project = yield from find_project(project_id)
-                number = scalar(int, (yield Statement(INSERT_SECRET, (project.number, digest, now_ms))))
+                number = sql.scalar(
+                    int, (yield sql.Statement(INSERT_SECRET, (project.number, digest, now_ms)))
+                )
                 yield ProjectChanged(project_id)
                 return project, number
         raise ProjectExistsError
@@ -262,24 +250,24 @@ class ProjectStore:
 
     async def count(self) -> int:
         """The number of projects."""
-        return scalar(int, await self.database.read(COUNT_PROJECTS))
+        return sql.scalar(int, await self.database.read(COUNT_PROJECTS))
 
-    @reading
-    def details(self, project_id: ProjectId) -> Transaction[ProjectDetails]:
+    @sql.reading
+    def details(self, project_id: ProjectId) -> sql.Transaction[ProjectDetails]:
         """A project with its types, secrets and number of subscribers."""
         project = yield from find_project(project_id)
         types = yield from find_types(project)
-        secrets = yield Statement(SECRETS, (project.number,))
-        subscribers = scalar(int, (yield Statement(COUNT_SUBSCRIBERS, (project.number,))))
+        secrets = yield sql.Statement(SECRETS, (project.number,))
+        subscribers = sql.scalar(int, (yield sql.Statement(COUNT_SUBSCRIBERS, (project.number,))))
         kinds, live = [known for _, known in types], [SecretInfo(*secret) for secret in secrets]
         return ProjectDetails(project, kinds, live, subscribers)
 
-    @transaction(turns=of_project)
-    def delete(self, project_id: ProjectId) -> Transaction[None]:
+    @sql.transaction(turns=of_project)
+    def delete(self, project_id: ProjectId) -> sql.Transaction[None]:
         """Hide the project at once; sweeping deletes its rows later."""
         project = yield from find_project(project_id)
-        yield Statement(DELETE_SECRETS, (project.number,))
-        yield Statement(HIDE_PROJECT, (project.number,))
+        yield sql.Statement(DELETE_SECRETS, (project.number,))
+        yield sql.Statement(HIDE_PROJECT, (project.number,))
         yield ProjectChanged(project_id)
 
     async def credentials(self, project_id: ProjectId) -> Credentials | None:
@@ -289,26 +277,28 @@ class ProjectStore:
             return None
         return _read_project(rows[0][1:]), [row[0] for row in rows if row[0] is not None]
 
-    @reading
-    def require_live(self, publisher: Publisher) -> Transaction[None]:
+    @sql.reading
+    def require_live(self, publisher: Publisher) -> sql.Transaction[None]:
         """Raises NotAuthenticatedError if the project was deleted or the secret was revoked."""
         yield from find_publishing(publisher)
 
-    @transaction(turns=of_project)
-    def add_secret(self, project_id: ProjectId, digest: bytes, now_ms: int, limit: int) -> Transaction[int]:
+    @sql.transaction(turns=of_project)
+    def add_secret(
+        self, project_id: ProjectId, digest: bytes, now_ms: int, limit: int
+    ) -> sql.Transaction[int]:
         """Store the SHA-256 of another secret; returns its number. Raises TooManySecretsError."""
         project = yield from find_project(project_id)
-        live = yield Statement(SECRETS, (project.number,))
+        live = yield sql.Statement(SECRETS, (project.number,))
         if len(live) >= limit:
             raise TooManySecretsError(limit)
         yield ProjectChanged(project_id)
-        return scalar(int, (yield Statement(INSERT_SECRET, (project.number, digest, now_ms))))
+        return sql.scalar(int, (yield sql.Statement(INSERT_SECRET, (project.number, digest, now_ms))))
 
-    @transaction(turns=of_project)
-    def remove_secret(self, project_id: ProjectId, number: int) -> Transaction[None]:
+    @sql.transaction(turns=of_project)
+    def remove_secret(self, project_id: ProjectId, number: int) -> sql.Transaction[None]:
         """Remove a secret. Raises SecretNotFoundError."""
         project = yield from find_project(project_id)
-        ((removed,),) = yield Statement(DELETE_SECRET, (project.number, number))
+        ((removed,),) = yield sql.Statement(DELETE_SECRET, (project.number, number))
         if not removed:
             raise SecretNotFoundError
         yield ProjectChanged(project_id)
@@ -323,27 +313,27 @@ class ProjectStore:
         url, secret = (webhook.url, webhook.signing_secret) if webhook is not None else (None, None)
         return await self._change(project_id, SET_WEBHOOK, url, secret)
 
-    @reading
+    @sql.reading
     def figures(
         self, project_id: ProjectId, first_day: int, last_day: int
-    ) -> Transaction[list[DailyFigures]]:
+    ) -> sql.Transaction[list[DailyFigures]]:
         """The figures of these days, by day and type."""
         project = yield from find_project(project_id)
-        rows = yield Statement(FIGURES, (first_day, last_day, project.number))
+        rows = yield sql.Statement(FIGURES, (first_day, last_day, project.number))
         return [DailyFigures(TypeId(kind), day, ReadFigures(*counts)) for kind, day, *counts in rows]
 
-    @transaction(turns=sweeping("projects", TURN_OF_FIGURES))
-    def sweep(self, now_ms: int) -> Transaction[int]:
+    @sql.transaction(turns=sql.sweeping("projects", TURN_OF_FIGURES))
+    def sweep(self, now_ms: int) -> sql.Transaction[int]:
         """Delete a slice of the rows of deleted projects; returns how many rows."""
-        deleted = yield Statement(DELETED_PROJECT)
+        deleted = yield sql.Statement(DELETED_PROJECT)
         return (yield from _delete_project(deleted[0][0], _SWEEP_SLICE)) if deleted else 0
 
-    @transaction(turns=of_project)
+    @sql.transaction(turns=of_project)
     def _change(
         self, project_id: ProjectId, statement: str, *values: str | int | None
-    ) -> Transaction[Project]:
+    ) -> sql.Transaction[Project]:
         project = yield from find_project(project_id)
-        yield Statement(statement, (*values, project.number))
+        yield sql.Statement(statement, (*values, project.number))
         yield ProjectChanged(project_id)
         return (yield from find_project(project_id))
 
@@ -351,19 +341,19 @@ class ProjectStore:
 class NotificationTypeStore:
     """Durable notification types. An unknown project raises ProjectNotFoundError."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: sql.Database) -> None:
         self.database = database
 
-    @reading
-    def types(self, project_id: ProjectId) -> Transaction[list[NotificationType]]:
+    @sql.reading
+    def types(self, project_id: ProjectId) -> sql.Transaction[list[NotificationType]]:
         """The project's types, oldest first."""
         project = yield from find_project(project_id)
         return [known for _, known in (yield from find_types(project))]
 
-    @transaction(turns=of_project)
+    @sql.transaction(turns=of_project)
     def add_type(
         self, project_id: ProjectId, id_among: IdAmong, name: str, now_ms: int, limit: int
-    ) -> Transaction[NotificationType]:
+    ) -> sql.Transaction[NotificationType]:
         """Add a type, also to subscriptions to all. Raises TypeExistsError, TooManyTypesError."""
         project = yield from find_project(project_id)
         known = {kind.type_id for _, kind in (yield from find_types(project))}
@@ -372,68 +362,70 @@ class NotificationTypeStore:
             raise TypeExistsError
         if len(known) >= limit:
             raise TooManyTypesError(limit)
-        number = scalar(int, (yield Statement(UPSERT_TYPE, (project.number, type_id, name, now_ms))))
+        number = sql.scalar(int, (yield sql.Statement(UPSERT_TYPE, (project.number, type_id, name, now_ms))))
         every = [kind.type_id for _, kind in (yield from find_types(project))]
-        for (type_set,) in (yield Statement(TYPE_SETS_OF_ALL, (project.number,))):
-            yield Statement(REWRITE_TYPE_SET, (orjson.dumps(every).decode(), type_set))
-            yield Statement(INSERT_MEMBER, (number, type_set))
+        for (type_set,) in (yield sql.Statement(TYPE_SETS_OF_ALL, (project.number,))):
+            yield sql.Statement(REWRITE_TYPE_SET, (orjson.dumps(every).decode(), type_set))
+            yield sql.Statement(INSERT_MEMBER, (number, type_set))
         yield ProjectChanged(project_id)
         return NotificationType(type_id, name, now_ms)
 
-    @transaction(turns=of_project)
-    def rename_type(self, project_id: ProjectId, type_id: TypeId, name: str) -> Transaction[NotificationType]:
+    @sql.transaction(turns=of_project)
+    def rename_type(
+        self, project_id: ProjectId, type_id: TypeId, name: str
+    ) -> sql.Transaction[NotificationType]:
         """Change the name of a type. Raises TypeNotFoundError."""
         project = yield from find_project(project_id)
         number, known = yield from _find_type(project, type_id)
-        yield Statement(RENAME_TYPE, (name, number))
+        yield sql.Statement(RENAME_TYPE, (name, number))
         yield ProjectChanged(project_id)
         return NotificationType(type_id, name, known.created_at_ms)
 
-    @transaction(turns=of_project)
-    def remove_type(self, project_id: ProjectId, type_id: TypeId, now_ms: int) -> Transaction[None]:
+    @sql.transaction(turns=of_project)
+    def remove_type(self, project_id: ProjectId, type_id: TypeId, now_ms: int) -> sql.Transaction[None]:
         """Remove a type from the project and from every subscription. Raises TypeNotFoundError."""
         project = yield from find_project(project_id)
         number, _ = yield from _find_type(project, type_id)
-        for type_set, types in (yield Statement(TYPE_SETS_WITH, (number,))):
+        for type_set, types in (yield sql.Statement(TYPE_SETS_WITH, (number,))):
             left = [other for other in orjson.loads(types) if other != type_id]
-            yield Statement(REWRITE_TYPE_SET, (orjson.dumps(left).decode(), type_set))
-        yield Statement(DELETE_TYPE_MEMBERSHIPS, (number,))
-        yield Statement(REMOVE_TYPE, (now_ms, number))
+            yield sql.Statement(REWRITE_TYPE_SET, (orjson.dumps(left).decode(), type_set))
+        yield sql.Statement(DELETE_TYPE_MEMBERSHIPS, (number,))
+        yield sql.Statement(REMOVE_TYPE, (now_ms, number))
         yield ProjectChanged(project_id)
 
 
-def _find_type(project: Project, type_id: TypeId) -> Transaction[tuple[int, NotificationType]]:
+def _find_type(project: Project, type_id: TypeId) -> sql.Transaction[tuple[int, NotificationType]]:
     for number, known in (yield from find_types(project)):
         if known.type_id == type_id:
             return number, known
     raise TypeNotFoundError
 
 
-def find_project(project_id: ProjectId) -> Transaction[Project]:
+def find_project(project_id: ProjectId) -> sql.Transaction[Project]:
     """The project, within a transaction. Raises ProjectNotFoundError."""
-    rows = yield Statement(PROJECT, (project_id,))
+    rows = yield sql.Statement(PROJECT, (project_id,))
     if not rows:
         raise ProjectNotFoundError
     return _read_project(rows[0])
 
 
-def find_publishing(publisher: Publisher) -> Transaction[Project]:
+def find_publishing(publisher: Publisher) -> sql.Transaction[Project]:
     """The publisher's project as it is now, within a transaction. Raises NotAuthenticatedError."""
-    rows = yield Statement(PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
+    rows = yield sql.Statement(PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
     if not rows:
         raise NotAuthenticatedError(NOT_VALID_ANY_MORE)
     return _read_project(rows[0])
 
 
-def find_types(project: Project) -> Transaction[list[tuple[int, NotificationType]]]:
+def find_types(project: Project) -> sql.Transaction[list[tuple[int, NotificationType]]]:
     """The project's types and their numbers, oldest first, within a transaction."""
     return [
         (number, NotificationType(TypeId(type_id), name, created))
-        for number, type_id, name, created in (yield Statement(TYPES, (project.number,)))
+        for number, type_id, name, created in (yield sql.Statement(TYPES, (project.number,)))
     ]
 
 
-def _read_project(row: Row) -> Project:
+def _read_project(row: sql.Row) -> Project:
     """The columns of a project."""
     number, project_id, name, created_at_ms, burst, interval_us, url, secret = row
     limit = None if burst is None else Limit(ACCOUNT_LIMIT, burst, interval_us)
@@ -441,7 +433,7 @@ def _read_project(row: Row) -> Project:
     return Project(number, ProjectId(project_id), name, created_at_ms, limit, webhook)
 
 
-def _read_overview(row: Row) -> ProjectOverview:
+def _read_overview(row: sql.Row) -> ProjectOverview:
     """A project, its types, its number of subscribers, and its counts."""
     *columns, types, subscribers, counts = row
     sent_today, *figures = orjson.loads(counts)
@@ -449,42 +441,42 @@ def _read_overview(row: Row) -> ProjectOverview:
     return ProjectOverview(project, kinds, subscribers, sent_today, ReadFigures(*figures))
 
 
-def _delete_project(project: Value, limit: int) -> Transaction[int]:
+def _delete_project(project: sql.Value, limit: int) -> sql.Transaction[int]:
     """Delete a slice of a project, by its number, and of all its rows; returns the number of deleted rows."""
-    ((sendings,),) = yield Statement(SENDINGS, (project, limit))
+    ((sendings,),) = yield sql.Statement(SENDINGS, (project, limit))
     swept = yield from delete_sendings(sendings, limit)
     if swept:
         return swept
-    missed = scalar(int, (yield Statement(DELETE_MISSED, (project, limit))))
+    missed = sql.scalar(int, (yield sql.Statement(DELETE_MISSED, (project, limit))))
     if missed:
         return missed
-    ((notifications,),) = yield Statement(NOTIFICATIONS, (project, limit))
-    swept = scalar(int, (yield Statement(DELETE_COVERED, (notifications, limit))))
-    swept += scalar(int, (yield Statement(DELETE_UNCOVERED_NOTIFICATIONS, (notifications,))))
+    ((notifications,),) = yield sql.Statement(NOTIFICATIONS, (project, limit))
+    swept = sql.scalar(int, (yield sql.Statement(DELETE_COVERED, (notifications, limit))))
+    swept += sql.scalar(int, (yield sql.Statement(DELETE_UNCOVERED_NOTIFICATIONS, (notifications,))))
     if swept:
         return swept
     for statement in SWEEP_DELETED:
-        deleted = scalar(int, (yield Statement(statement, (project, limit))))
+        deleted = sql.scalar(int, (yield sql.Statement(statement, (project, limit))))
         if deleted:
             return deleted
     return 0
 
 
-def delete_sendings(sendings: Value, limit: int) -> Transaction[int]:
+def delete_sendings(sendings: sql.Value, limit: int) -> sql.Transaction[int]:
     """Delete up to `limit` deliveries of the sendings in a JSON array, then sendings without deliveries.
     Unread deliveries are counted as lapsed. A notification without an idempotency key is deleted with its
     last sending, unless an account that it has not reached is still kept. Returns the number of deleted rows.
     """
-    deliveries = yield Statement(DELETE_DELIVERIES, (sendings, limit))
-    unread = json_array(sending for sending, read_at_ms in deliveries if read_at_ms is None)
-    yield Statement(COUNT_LAPSED, (unread,))
-    yield Statement(COUNT_LAPSED_OF_NOTIFICATIONS, (unread,))
-    emptied = yield Statement(DELETE_SENDINGS, (sendings,))
-    notifications = json_array(notification for (notification,) in emptied)
+    deliveries = yield sql.Statement(DELETE_DELIVERIES, (sendings, limit))
+    unread = sql.json_array(sending for sending, read_at_ms in deliveries if read_at_ms is None)
+    yield sql.Statement(COUNT_LAPSED, (unread,))
+    yield sql.Statement(COUNT_LAPSED_OF_NOTIFICATIONS, (unread,))
+    emptied = yield sql.Statement(DELETE_SENDINGS, (sendings,))
+    notifications = sql.json_array(notification for (notification,) in emptied)
     deleted = yield from delete_unsent_notifications(notifications)
     return len(deliveries) + len(emptied) + deleted
 
 
-def delete_unsent_notifications(notifications: Value) -> Transaction[int]:
+def delete_unsent_notifications(notifications: sql.Value) -> sql.Transaction[int]:
     """Delete notifications without idempotency key, sending or missed account; returns how many."""
-    return scalar(int, (yield Statement(DELETE_UNSENT_NOTIFICATIONS, (notifications,))))
+    return sql.scalar(int, (yield sql.Statement(DELETE_UNSENT_NOTIFICATIONS, (notifications,))))

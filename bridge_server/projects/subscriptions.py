@@ -25,16 +25,7 @@ from bridge_server.projects.models import (
     Webhook,
 )
 from bridge_server.projects.store import INSERT_MEMBER, find_project, find_types, of_project
-from bridge_server.storage.database import (
-    Database,
-    Row,
-    Statement,
-    Transaction,
-    adding_transaction,
-    reading,
-    scalar,
-    transaction,
-)
+from bridge_server.storage import database as sql
 
 TYPE_SET = "SELECT id FROM type_sets WHERE project = ? AND types = ? AND follows_all = ? LIMIT 1"
 INSERT_TYPE_SET = "INSERT INTO type_sets (project, types, follows_all) VALUES (?, ?, ?) RETURNING id"
@@ -84,13 +75,13 @@ _LAST_CHARACTER = "\U0010ffff"
 class SubscriptionStore:
     """Durable subscriptions. An unknown project raises ProjectNotFoundError."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: sql.Database) -> None:
         self.database = database
 
-    @adding_transaction(turns=of_project)
+    @sql.adding_transaction(turns=of_project)
     def subscribe(
         self, project_id: ProjectId, wanted: Sequence[NewSubscription], now_ms: int, message_of: MessageOf
-    ) -> Transaction[list[tuple[Subscription, SubscriptionChange | None]]]:
+    ) -> sql.Transaction[list[tuple[Subscription, SubscriptionChange | None]]]:
         """Store all or none, and queue a message for each change, which is None for what was stored
         already. Raises UnknownTypesError.
         """
@@ -111,16 +102,16 @@ class SubscriptionStore:
         yield ProjectChanged(project_id)
         return outcomes
 
-    @transaction(turns=of_project)
+    @sql.transaction(turns=of_project)
     def unsubscribe(
         self, project_id: ProjectId, account_keys: Sequence[str], now_ms: int, message_of: MessageOf
-    ) -> Transaction[int]:
+    ) -> sql.Transaction[int]:
         """Remove subscriptions and queue a message to the webhook for each; returns how many."""
         project = yield from find_project(project_id)
         moved = Counter[int]()
         for key in account_keys:
             for known, type_set in (yield from _subscription(project, key)):
-                yield Statement(DELETE_SUBSCRIPTION, (project.number, key))
+                yield sql.Statement(DELETE_SUBSCRIPTION, (project.number, key))
                 moved[type_set] -= 1
                 left = known._replace(types=(), follows_all=False)
                 yield from _queue_event(project, left, SubscriptionChange.UNSUBSCRIBED, now_ms, message_of)
@@ -128,47 +119,47 @@ class SubscriptionStore:
         yield ProjectChanged(project_id)
         return -moved.total()
 
-    @reading
+    @sql.reading
     def page(
         self, project_id: ProjectId, after: str, limit: int, beginning: str = ""
-    ) -> Transaction[list[Subscription]]:
+    ) -> sql.Transaction[list[Subscription]]:
         """Subscriptions after an account id whose account ids begin so, ordered by account id."""
         project = yield from find_project(project_id)
         # No account id has U+0000, which databases order differently.
         start = after.partition("\0")[0]
         bounds = max(start, beginning), beginning + _LAST_CHARACTER
-        rows = yield Statement(PAGE, (project.number, *bounds, limit))
+        rows = yield sql.Statement(PAGE, (project.number, *bounds, limit))
         return [_read_subscription(row) for row in rows]
 
-    @reading
-    def find(self, project_id: ProjectId, account_key: str) -> Transaction[Subscription | None]:
+    @sql.reading
+    def find(self, project_id: ProjectId, account_key: str) -> sql.Transaction[Subscription | None]:
         """The subscription of an account."""
         project = yield from find_project(project_id)
         found = yield from _subscription(project, account_key)
         return found[0][0] if found else None
 
-    @reading
-    def projects_of(self, account_key: str, limit: int) -> Transaction[list[Project]]:
+    @sql.reading
+    def projects_of(self, account_key: str, limit: int) -> sql.Transaction[list[Project]]:
         """Up to `limit` projects that an account is subscribed to, oldest first."""
         projects = []
-        for (project_id,) in (yield Statement(PROJECTS_OF_ACCOUNT, (account_key, limit))):
+        for (project_id,) in (yield sql.Statement(PROJECTS_OF_ACCOUNT, (account_key, limit))):
             projects.append((yield from find_project(project_id)))
         return projects
 
-    @reading
-    def of_account(self, project: Project, account_key: str) -> Transaction[Subscription | None]:
+    @sql.reading
+    def of_account(self, project: Project, account_key: str) -> sql.Transaction[Subscription | None]:
         """The subscription of an account; None if it has none."""
         found = yield from _subscription(project, account_key)
         return found[0][0] if found else None
 
 
-def account_number(key: str) -> Transaction[int]:
+def account_number(key: str) -> sql.Transaction[int]:
     """The number of an account, within a transaction; an unknown account is stored first."""
-    rows = yield Statement(ACCOUNT, (key,))
+    rows = yield sql.Statement(ACCOUNT, (key,))
     if not rows:
-        yield Statement(INSERT_ACCOUNT, (key,))
-        rows = yield Statement(ACCOUNT, (key,))
-    return scalar(int, rows)
+        yield sql.Statement(INSERT_ACCOUNT, (key,))
+        rows = yield sql.Statement(ACCOUNT, (key,))
+    return sql.scalar(int, rows)
 
 
 def _subscribe(
@@ -178,18 +169,18 @@ def _subscribe(
     type_set: int,
     moved: Counter[int],
     now_ms: int,
-) -> Transaction[tuple[Subscription, SubscriptionChange | None]]:
+) -> sql.Transaction[tuple[Subscription, SubscriptionChange | None]]:
     """Store a subscription, and count in `moved` the subscribers that each choice of types gains or loses."""
     moved[type_set] += 1
     key, spelled = new.account.key, new.account.spelled
     stored = yield from _subscription(project, key)
     if not stored:
         account = yield from account_number(key)
-        yield Statement(INSERT_SUBSCRIPTION, (project.number, key, account, spelled, type_set, now_ms))
+        yield sql.Statement(INSERT_SUBSCRIPTION, (project.number, key, account, spelled, type_set, now_ms))
         return Subscription(spelled, chosen, now_ms, new.types is None), SubscriptionChange.SUBSCRIBED
     ((known, left),) = stored
     moved[left] -= 1
-    yield Statement(UPDATE_SUBSCRIPTION, (type_set, project.number, key))
+    yield sql.Statement(UPDATE_SUBSCRIPTION, (type_set, project.number, key))
     changed = None if set(known.types) == set(chosen) else SubscriptionChange.UPDATED
     return known._replace(types=chosen, follows_all=new.types is None), changed
 
@@ -200,20 +191,20 @@ def _queue_event(
     change: SubscriptionChange | None,
     now_ms: int,
     message_of: MessageOf,
-) -> Transaction[None]:
+) -> sql.Transaction[None]:
     if change is not None and project.webhook is not None:
-        number = scalar(int, (yield Statement(COUNT_EVENT, (project.number,))))
+        number = sql.scalar(int, (yield sql.Statement(COUNT_EVENT, (project.number,))))
         event = SubscriptionEvent(change, project.project_id, subscription, number, now_ms)
         yield from enqueue(message_of(event, project.webhook), now_ms)
 
 
-def _subscription(project: Project, key: str) -> Transaction[list[tuple[Subscription, int]]]:
+def _subscription(project: Project, key: str) -> sql.Transaction[list[tuple[Subscription, int]]]:
     """An account's subscription and the number of its choice of types; empty if there is none."""
-    rows = yield Statement(SUBSCRIPTION, (project.number, key))
+    rows = yield sql.Statement(SUBSCRIPTION, (project.number, key))
     return [(_read_subscription(row[:-1]), row[-1]) for row in rows]
 
 
-def _read_subscription(row: Row) -> Subscription:
+def _read_subscription(row: sql.Row) -> Subscription:
     account, types, subscribed_at_ms, follows_all = row
     return Subscription(account, tuple(orjson.loads(types)), subscribed_at_ms, bool(follows_all))
 
@@ -230,25 +221,25 @@ def _chosen(new: NewSubscription, types: Mapping[TypeId, int]) -> tuple[TypeId, 
 
 def _type_set(
     project: Project, chosen: tuple[TypeId, ...], follows_all: bool, types: Mapping[TypeId, int]
-) -> Transaction[int]:
+) -> sql.Transaction[int]:
     """The number of a choice of types; it is stored if it is new."""
     choice = (project.number, orjson.dumps(chosen).decode(), int(follows_all))
-    rows = yield Statement(TYPE_SET, choice)
+    rows = yield sql.Statement(TYPE_SET, choice)
     if rows:
-        return scalar(int, rows)
-    number = scalar(int, (yield Statement(INSERT_TYPE_SET, choice)))
+        return sql.scalar(int, rows)
+    number = sql.scalar(int, (yield sql.Statement(INSERT_TYPE_SET, choice)))
     for type_id in chosen:
-        yield Statement(INSERT_MEMBER, (types[type_id], number))
+        yield sql.Statement(INSERT_MEMBER, (types[type_id], number))
     return number
 
 
-def _count(moved: Mapping[int, int]) -> Transaction[None]:
+def _count(moved: Mapping[int, int]) -> sql.Transaction[None]:
     """Update the number of subscribers of each choice, and delete choices without subscribers."""
     for type_set, more in moved.items():
         if more:
-            yield Statement(ADD_SUBSCRIBERS, (more, type_set))
+            yield sql.Statement(ADD_SUBSCRIBERS, (more, type_set))
         if more <= 0:
-            yield Statement(DELETE_UNUSED_TYPE_SET, (type_set,))
+            yield sql.Statement(DELETE_UNUSED_TYPE_SET, (type_set,))
 
 
 class Subscriptions:

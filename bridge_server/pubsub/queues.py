@@ -54,28 +54,21 @@ class SocketLimits:
 _RETRY_SECONDS = 10
 
 
-class FrameNotJsonError(UnsupportedMediaError):
+class FrameNotJsonError(UnsupportedMediaError, code="not-json", title="The frame is not JSON"):
     """A frame is not JSON."""
-
-    code = "not-json"
-    title = "The frame is not JSON"
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"The frame is not JSON: {reason}.")
 
 
-class InvalidFrameError(InvalidInputError):
+class InvalidFrameError(InvalidInputError, code="invalid-frame", title="The frame is not valid"):
     """A frame is JSON, but no message."""
 
-    code = "invalid-frame"
-    title = "The frame is not valid"
 
-
-class TooManyAddressTopicsError(LimitError):
+class TooManyAddressTopicsError(
+    LimitError, code="too-many-address-topics", title="Too many topics of an address"
+):
     """The sockets of the address have subscribed to as many topics as they may."""
-
-    code = "too-many-address-topics"
-    title = "Too many topics of an address"
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -84,11 +77,8 @@ class TooManyAddressTopicsError(LimitError):
         )
 
 
-class TooManySocketsError(LimitError):
+class TooManySocketsError(LimitError, code="too-many-sockets", title="Too many open sockets"):
     """The address has as many open sockets as it may have."""
-
-    code = "too-many-sockets"
-    title = "Too many open sockets"
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -96,11 +86,8 @@ class TooManySocketsError(LimitError):
         )
 
 
-class QueueFullError(LimitError):
+class QueueFullError(LimitError, code="queue-full", title="Too many waiting messages"):
     """The topic, or the address, has as many messages waiting as it may have."""
-
-    code = "queue-full"
-    title = "Too many waiting messages"
 
     def __init__(self, whose: str) -> None:
         super().__init__(
@@ -201,15 +188,12 @@ class Allowance(Protocol):
 
     async def hold(self, needs: Mapping[str | None, int]) -> None:
         """Have at hand what addresses are going to store, where several processes charge them."""
-        ...
 
     def covers(self, address: str | None, size_bytes: int) -> bool:
         """Whether the address may store this many bytes. Any thread may call it."""
-        ...
 
     def pay(self, address: str | None, size_bytes: int) -> None:
         """Count bytes that have been stored."""
-        ...
 
 
 class Notices:
@@ -274,24 +258,19 @@ class OpenSocket(Protocol):
     @property
     def number(self) -> int:
         """The socket's number, unique in its generation."""
-        ...
 
     @property
     def address(self) -> str | None:
         """The client's address; None is exempt from limits."""
-        ...
 
     def probe(self, ping: bytes, payload: bytes) -> None:
         """Ping the client, and close its socket if it has sent nothing since the last ping."""
-        ...
 
     def end(self, code: int, reason: str) -> None:
         """Close in good order, at once or as soon as the socket is open."""
-        ...
 
     def leave(self) -> None:
         """Leave: the client is not there any more. A second call changes nothing."""
-        ...
 
 
 class SocketShares:

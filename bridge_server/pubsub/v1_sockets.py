@@ -33,11 +33,9 @@ class Deliveries(Protocol):
 
     def __len__(self) -> int:
         """The number of topics with a subscriber at this process."""
-        ...
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Must be entered, inside of the journal's."""
-        ...
 
     def publish(self, sender: int, address: str | None, published: Publish) -> bool:
         """Send the message to all other receivers, and keep it until it is settled; returns whether one is
@@ -45,27 +43,21 @@ class Deliveries(Protocol):
 
         Raises QueueFullError, unless only the journal finds this out.
         """
-        ...
 
     async def subscribe(self, receiver: Receiver, topic: Topic) -> None:
         """Send the receiver the topic's messages, and each new one from then on. Raises UnavailableError."""
-        ...
 
     def unsubscribe(self, receiver: Receiver, topic: Topic) -> None:
         """Send the receiver nothing more of the topic."""
-        ...
 
     def settle(self, topic: Topic, number: int) -> None:
         """Drop the message of this number, which has arrived, unless it is dropped already."""
-        ...
 
     def refuse(self, message: Message) -> None:
         """Forget a message that the journal refused."""
-        ...
 
     async def caught_up(self) -> None:
         """Return once all earlier changes are on disk, and sent to receivers. Raises UnavailableError."""
-        ...
 
 
 # One socket: its client's messages, its deliveries, and its detection as dead.

@@ -103,11 +103,8 @@ class Changes:
     """Messages that their topics' webhooks are notified of, once each; they may be kept as well."""
 
 
-class TooManyTopicsError(InvalidInputError):
+class TooManyTopicsError(InvalidInputError, code="too-many-topics", title="Too many topics"):
     """A socket has subscribed to as many topics as it may."""
-
-    code = "too-many-topics"
-    title = "Too many topics"
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"A socket may subscribe to {limit} topics, and no more.")

@@ -30,15 +30,12 @@ class Receiver(Protocol):
     @property
     def number(self) -> int:
         """A unique number of the socket, in this process and in earlier ones."""
-        ...
 
     def send(self, message: Message, frame: bytes) -> None:
         """Send a message, which is then to be acknowledged."""
-        ...
 
     async def drain(self) -> None:
         """Wait while too much is unsent."""
-        ...
 
 
 class LiveTopic:

@@ -312,67 +312,52 @@ class Applied:
 _RETRY_SECONDS = 10
 
 
-class InvalidTokenError(NotAuthenticatedError):
+class InvalidTokenError(
+    NotAuthenticatedError, code="invalid-relay-token", title="The relay token is not valid"
+):
     """A client has no valid token."""
 
-    code = "invalid-relay-token"
-    title = "The relay token is not valid"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Connect with a JWT of EdDSA (Ed25519), in the query parameter 'auth' or as a bearer token. Its "
-            "iss must be the did:key that signed it, iat and exp must be right within 120 s and at most 7 "
-            "days apart, and aud must be a string: this server's URL, where the server checks that."
-        )
+    detail = (
+        "Connect with a JWT of EdDSA (Ed25519), in the query parameter 'auth' or as a bearer token. Its "
+        "iss must be the did:key that signed it, iat and exp must be right within 120 s and at most 7 "
+        "days apart, and aud must be a string: this server's URL, where the server checks that."
+    )
 
 
-class ProjectNotAllowedError(InvalidInputError):
+class ProjectNotAllowedError(
+    InvalidInputError, code="project-not-allowed", title="The project is not allowed"
+):
     """The server lists the projects that may connect, and the client names another or none."""
-
-    code = "project-not-allowed"
-    title = "The project is not allowed"
 
     def __init__(self) -> None:
         super().__init__("This relay serves other projects. Check projectId with its operator.")
 
 
-class InvalidCallError(InvalidInputError):
+class InvalidCallError(InvalidInputError, code="invalid-call", title="The call is not valid"):
     """A call has a wrong id, method or parameter."""
-
-    code = "invalid-call"
-    title = "The call is not valid"
 
     def __init__(self, tag: str, detail: str) -> None:
         super().__init__(detail)
         self.tag = tag
 
 
-class MessageTooLargeError(TooLargeError):
+class MessageTooLargeError(TooLargeError, code="message-too-large", title="The message is too large"):
     """A message is larger than a message may be."""
-
-    code = "message-too-large"
-    title = "The message is too large"
 
     def __init__(self, limit_bytes: int) -> None:
         super().__init__(f"A message may have at most {limit_bytes} bytes. Send less.")
 
 
-class TimeToLiveError(InvalidInputError):
+class TimeToLiveError(InvalidInputError, code="invalid-ttl", title="The time to live is not valid"):
     """The lifetime of a message is 0, or too long to make sense."""
-
-    code = "invalid-ttl"
-    title = "The time to live is not valid"
 
     def __init__(self, tag: str) -> None:
         super().__init__("ttl must be from 1 to 4294967295 seconds; more than 30 days count as 30 days.")
         self.tag = tag
 
 
-class TooManySubscriptionsError(LimitError):
+class TooManySubscriptionsError(LimitError, code="too-many-subscriptions", title="Too many subscriptions"):
     """The client is subscribed to as many topics as it may be."""
-
-    code = "too-many-subscriptions"
-    title = "Too many subscriptions"
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -380,11 +365,10 @@ class TooManySubscriptionsError(LimitError):
         )
 
 
-class TooManyTopicClientsError(LimitError):
+class TooManyTopicClientsError(
+    LimitError, code="too-many-topic-clients", title="Too many clients on the topic"
+):
     """The topic has as many subscribed clients as it may have."""
-
-    code = "too-many-topic-clients"
-    title = "Too many clients on the topic"
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -394,11 +378,8 @@ class TooManyTopicClientsError(LimitError):
         )
 
 
-class SubscriptionBytesError(LimitError):
+class SubscriptionBytesError(LimitError, code="subscription-bytes", title="Too many new subscriptions"):
     """The client's address has stored as many subscriptions as it may for now."""
-
-    code = "subscription-bytes"
-    title = "Too many new subscriptions"
 
     def __init__(self) -> None:
         super().__init__("Your address has made too many new subscriptions. Try again later.", _RETRY_SECONDS)

@@ -379,11 +379,9 @@ class Performer(Protocol):
         self, socket: "IrnSocket", request: ClientRequest, call: IrnCall, paid: int
     ) -> Awaitable[None] | None:
         """Perform a call that was charged for; the next frame waits for the awaitable."""
-        ...
 
     def price(self, call: IrnCall) -> int:
         """The messages that a call counts as."""
-        ...
 
 
 class Host(Protocol):
@@ -394,15 +392,12 @@ class Host(Protocol):
 
     async def caught_up(self) -> None:
         """Return once all earlier changes are on disk. Raises UnavailableError."""
-        ...
 
     def begin(self, socket: "IrnSocket") -> None:
         """Know the socket, which has opened."""
-        ...
 
     def forget(self, socket: "IrnSocket") -> None:
         """Forget the socket, which is closed."""
-        ...
 
 
 _LONGEST_PAUSE_SECONDS = 1.0

@@ -39,54 +39,35 @@ class Registration(NamedTuple):
     language: str
 
 
-class TopicNotFoundError(NotFoundError):
+class TopicNotFoundError(NotFoundError, code="topic-not-found", title="Topic not found"):
     """No client is registered for the topic, or its registration has expired."""
 
-    code = "topic-not-found"
-    title = "Topic not found"
-
-    def __init__(self) -> None:
-        super().__init__("No client is registered for this topic, or its registration has expired.")
+    detail = "No client is registered for this topic, or its registration has expired."
 
 
-class BridgeRefusedError(UpstreamError):
+class BridgeRefusedError(UpstreamError, code="bridge-refused", title="The bridge refused"):
     """The bridge that the client named does not accept the subscription."""
-
-    code = "bridge-refused"
-    title = "The bridge refused"
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"The bridge did not take the subscription: {reason}. Nothing is registered.")
 
 
-class ProviderFailedError(UpstreamError):
+class ProviderFailedError(UpstreamError, code="provider-failed", title="The push provider failed"):
     """The provider did not accept the push. The reason is logged for the operator, not answered."""
-
-    code = "provider-failed"
-    title = "The push provider failed"
 
     def __init__(self, reason: str) -> None:
         super().__init__("The provider did not take the push. The request id finds the reason in the log.")
         self.reason = reason
 
 
-class TooManyPushesError(UnavailableError):
+class TooManyPushesError(UnavailableError, code="too-many-pushes", title="Too many pushes at once"):
     """The limit of concurrent pushes is reached."""
-
-    code = "too-many-pushes"
-    title = "Too many pushes at once"
 
     def __init__(self) -> None:
         super().__init__("Too many pushes are waiting for their providers. Try again.")
 
 
-class TokenDeadError(GoneError):
+class TokenDeadError(GoneError, code="token-dead", title="The push token is dead"):
     """The provider reports that the client's token is no longer valid."""
 
-    code = "token-dead"
-    title = "The push token is dead"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The provider reports that the token is no longer valid, so the registration was removed."
-        )
+    detail = "The provider reports that the token is no longer valid, so the registration was removed."

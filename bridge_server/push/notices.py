@@ -281,7 +281,8 @@ def shown_name(peer_name: str) -> str:
     use, noncharacters, marks without a base character, marks beyond 8 in a row. Kept: joiners within a word.
     """
     seen = "".join(_seen(character) for character in peer_name[:NAME_READ_CHARACTERS])
-    name = _with_few_marks(" ".join(_IDLE_JOINERS.sub("", seen).split()))
+    runs = groupby(" ".join(_IDLE_JOINERS.sub("", seen).split()), _is_mark)
+    name = "".join("".join(islice(run, MARKS_MAX if are_marks else None)) for are_marks, run in runs)
     start = next((at for at, character in enumerate(name) if _can_stand_first(character)), len(name))
     return _cut(name[start:])
 
@@ -301,11 +302,6 @@ def _seen(character: str) -> str:
 
 def _is_mark(character: str) -> bool:
     return category(character).startswith("M")
-
-
-def _with_few_marks(name: str) -> str:
-    runs = groupby(name, _is_mark)
-    return "".join("".join(islice(run, MARKS_MAX if are_marks else None)) for are_marks, run in runs)
 
 
 def _can_stand_first(character: str) -> bool:
@@ -328,11 +324,6 @@ def _is_within_character(name: str, place: int) -> bool:
         return True
     if before in JOINERS or (combining(before) == _VIRAMA and after != " "):
         return True
-    return _is_within_flag(name, place)
-
-
-def _is_within_flag(name: str, place: int) -> bool:
-    """Whether a cut before `place` would divide a flag, which is a pair of regional indicators."""
     indicators = _REGIONAL_INDICATORS.search(name, 0, place)
     return bool(indicators and len(indicators[0]) % 2 and _REGIONAL_INDICATORS.fullmatch(name[place]))
 

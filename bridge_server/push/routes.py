@@ -17,14 +17,7 @@ from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.outbox.models import DeviceEndpoint
 from bridge_server.outbox.topics import TooManyWebhooksError, Topic
-from bridge_server.push.models import (
-    BridgeRefusedError,
-    ProviderFailedError,
-    Registration,
-    TokenDeadError,
-    TooManyPushesError,
-    TopicNotFoundError,
-)
+from bridge_server.push import models
 from bridge_server.push.notices import REQUEST
 from bridge_server.push.service import PushServer
 from bridge_server.web.addresses import origins_of_socket
@@ -111,7 +104,7 @@ class PushedAnswer(SuccessAnswer):
     successs: Literal[True]
 
 
-def read_client(document: JsonObject, addresses: Addresses) -> tuple[Registration, int]:
+def read_client(document: JsonObject, addresses: Addresses) -> tuple[models.Registration, int]:
     """Read a registration; returns also the number of bytes that storing it takes."""
     faults: list[Fault] = []
     name, token = document.values.get("type"), document.values.get("token")
@@ -130,28 +123,15 @@ def read_client(document: JsonObject, addresses: Addresses) -> tuple[Registratio
     assert channel is not None
     assert address is not None  # check() has raised otherwise
     texts = (shape.bridge, shape.topic, channel, shape.token, shape.peerName, shape.language)
-    registration = Registration(
+    registration = models.Registration(
         Topic(shape.topic), shape.bridge, channel, address, shape.peerName, shape.language
     )
     return registration, sum(len(text.encode()) for text in texts)
 
 
-def read_topic(document: JsonObject) -> Topic:
-    """Read the topic of a request to push."""
-    faults = []
-    if document.values.get("event") == REQUEST:
-        faults.append(Fault("#/event", "is the event of a push: a push must not cause another push"))
-    return Topic(check(PushTopicShape, document.values, faults).topic)
-
-
 def webhook_address(token: str) -> DeviceEndpoint:
     """The address of a webhook; its token is its URL. Raises ValueError."""
     return DeviceEndpoint(http_url(token), None)
-
-
-def log_address(_: str) -> DeviceEndpoint:
-    """The address of the channel `log`, which ignores the token."""
-    return DeviceEndpoint("log:", "log")
 
 
 def service_address(channel: str, checked: Callable[[str], str]) -> AddressOf:
@@ -209,7 +189,11 @@ class PushHandlers:
         """A bridge calls it with a topic. The device shows 'New request from ...' in its language. If the
         provider calls the token dead, the registration is removed.
         """
-        topic = read_topic(await json_object(request))
+        document = await json_object(request)
+        faults = []
+        if document.values.get("event") == REQUEST:
+            faults.append(Fault("#/event", "is the event of a push: a push must not cause another push"))
+        topic = Topic(check(PushTopicShape, document.values, faults).topic)
         message_id = request.headers.get("webhook-id", "")
         await self._service.push(topic, message_id if _MESSAGE_ID.fullmatch(message_id) else None)
         return json_answer(_PUSHED)
@@ -241,11 +225,12 @@ def push_routes(
     return (
         row("/new", "register-push", handlers.register, "wallet", (every_request, new_clients),
             summary="Register a wallet for pushes", answers=done("It is registered."),
-            problems=(BridgeRefusedError, TooManyPushesError, TooManyWebhooksError),
+            problems=(models.BridgeRefusedError, models.TooManyPushesError, TooManyWebhooksError),
             body=ClientShape, body_example=_CLIENT),
         row("/push", "push", handlers.push, "bridge", (every_request,),
             summary="Push to the wallet of a topic",
             answers=(DescribedAnswer(200, "The provider took it.", PushedAnswer),),
-            problems=(TopicNotFoundError, TokenDeadError, ProviderFailedError, TooManyPushesError),
+            problems=(models.TopicNotFoundError, models.TokenDeadError, models.ProviderFailedError,
+                      models.TooManyPushesError),
             body=PushTopicShape, body_example={"topic": _TOPIC}, parameters=(_MESSAGE_HEADER,)),
     )  # fmt: skip

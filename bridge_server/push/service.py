@@ -26,14 +26,7 @@ from bridge_server.outbox.guarded_client import (
 )
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.topics import Topic
-from bridge_server.push.models import (
-    BridgeRefusedError,
-    ProviderFailedError,
-    Registration,
-    TokenDeadError,
-    TooManyPushesError,
-    TopicNotFoundError,
-)
+from bridge_server.push import models
 from bridge_server.push.notices import write_request
 from bridge_server.push.store import PushStore
 
@@ -79,9 +72,9 @@ class Bridges:
                 status = response.status
         except Exception as error:  # any fault of the other server becomes a 502 with a reason
             log.info("bridge_not_reached", reason=judge_error(error).reason)
-            raise BridgeRefusedError("it cannot be reached") from error
+            raise models.BridgeRefusedError("it cannot be reached") from error
         if not 200 <= status < 300:
-            raise BridgeRefusedError(f"it answered {status}")
+            raise models.BridgeRefusedError(f"it answered {status}")
 
 
 class PushServer:
@@ -106,7 +99,7 @@ class PushServer:
         self._pushing = 0
 
     async def register(
-        self, registration: Registration, own_urls: frozenset[str], push_url: str | None
+        self, registration: models.Registration, own_urls: frozenset[str], push_url: str | None
     ) -> None:
         """Register a client for its topic, and subscribe to the topic at the client's bridge.
 
@@ -133,15 +126,15 @@ class PushServer:
         """
         registration = await self._store.registration(topic, self._clock.now_ms())
         if registration is None:
-            raise TopicNotFoundError
+            raise models.TopicNotFoundError
         message = write_request(registration, message_id or self._ids.random_uuid())
         outcome = await self._send_now(message)
         if outcome.verdict is Verdict.GONE:
             await self.forget_receiver(message)
-            raise TokenDeadError
+            raise models.TokenDeadError
         if outcome.verdict is not Verdict.DELIVERED:
             log.info("push_failed", channel=registration.channel, reason=outcome.reason)
-            raise ProviderFailedError(outcome.reason)
+            raise models.ProviderFailedError(outcome.reason)
         return outcome
 
     async def forward(self, notice: OutgoingMessage) -> bool:
@@ -159,17 +152,17 @@ class PushServer:
         if message.subject is not None:
             await self._store.unregister(Topic(message.subject), message.url)
 
-    async def _subscribe(self, client: Registration, push_url: str | None) -> None:
+    async def _subscribe(self, client: models.Registration, push_url: str | None) -> None:
         if push_url is None:
-            raise BridgeRefusedError("this server has no public_url that it could call")
+            raise models.BridgeRefusedError("this server has no public_url that it could call")
         try:
             await self._stopping.finish(self._bridges.subscribe(client.bridge, client.topic, push_url))
         except StoppedError as error:
-            raise BridgeRefusedError("this server is stopping") from error
+            raise models.BridgeRefusedError("this server is stopping") from error
 
     async def _send_now(self, message: OutgoingMessage) -> Outcome:
         if self._pushing >= _PUSHES_AT_ONCE:
-            raise TooManyPushesError
+            raise models.TooManyPushesError
         self._pushing += 1
         try:
             return await self._stopping.finish(self._sender.send(message, self._clock.now_ms()))

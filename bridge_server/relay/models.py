@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
-from typing import Literal, NamedTuple, NewType, Self, TypeAlias
+from typing import Literal, NamedTuple, NewType, Self
 
 from bridge_server.kernel.errors import LimitError, NotFoundError
 from bridge_server.kernel.values import dataclass
@@ -38,9 +38,6 @@ class Keep(Enum):
     KEEP = "keep"
 
 
-PushChange: TypeAlias = PushDetails | Literal[Keep.KEEP] | None
-
-
 class OpenedSession(NamedTuple):
     """A session that has just been opened."""
 
@@ -53,7 +50,7 @@ class SessionUpdate:
     """The wallet's update: a payload that replaces the last one, and a change of its push details."""
 
     payload: Payload
-    push: PushChange
+    push: PushDetails | Literal[Keep.KEEP] | None
 
     @property
     def size_bytes(self) -> int:
@@ -149,31 +146,20 @@ class Caps:
     topic_webhooks: int
 
 
-class SessionNotFoundError(NotFoundError):
+class SessionNotFoundError(NotFoundError, code="session-not-found", title="Session not found"):
     """The session id names nothing, or nothing any more."""
 
-    code = "session-not-found"
-    title = "Session not found"
-
-    def __init__(self) -> None:
-        super().__init__("No such session, or it has expired or was ended. Open one with POST /session/new.")
+    detail = "No such session, or it has expired or was ended. Open one with POST /session/new."
 
 
-class CallNotFoundError(NotFoundError):
+class CallNotFoundError(NotFoundError, code="call-not-found", title="Call not found"):
     """The call id names nothing, or nothing any more."""
 
-    code = "call-not-found"
-    title = "Call not found"
-
-    def __init__(self) -> None:
-        super().__init__("No such call, or it has expired or its session was ended.")
+    detail = "No such call, or it has expired or its session was ended."
 
 
-class TooManyPendingCallsError(LimitError):
+class TooManyPendingCallsError(LimitError, code="too-many-pending-calls", title="Too many pending calls"):
     """The wallet has not answered the calls that are there."""
-
-    code = "too-many-pending-calls"
-    title = "Too many pending calls"
 
     def __init__(self, limit: int, retry_after_seconds: int) -> None:
         super().__init__(

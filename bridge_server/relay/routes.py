@@ -9,14 +9,7 @@ from aiohttp import web
 from bridge_server.kernel.cache import Cached
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.outbox.topics import TooManyWebhooksError
-from bridge_server.relay import wire
-from bridge_server.relay.models import (
-    CallId,
-    CallNotFoundError,
-    SessionId,
-    SessionNotFoundError,
-    TooManyPendingCallsError,
-)
+from bridge_server.relay import models, wire
 from bridge_server.relay.service import Relay, RelayReads, WebhookRule
 from bridge_server.relay.wire import Dialect
 from bridge_server.web.answers import json_answer, text_answer
@@ -48,10 +41,8 @@ class RelayCharges(NamedTuple):
 
 
 class RelayHandlers:
-    """One method per endpoint of the protocol's section B, answered in one dialect.
-
-    `webhook_rule` judges the webhooks that clients register; without one the settings alone decide where
-    messages may go.
+    """One method per endpoint of the protocol's section B, answered in one dialect. `webhook_rule` judges the
+    webhooks that clients register; without one the settings alone decide where messages may go.
     """
 
     def __init__(
@@ -199,10 +190,9 @@ def relay_routes(
     every_request: Limit,
     new_sessions: Limit,
 ) -> tuple[Route, ...]:
-    """Every endpoint of the bridge, where the dialect's clients look for it.
-
-    Web pages of any origin may call them: dapps live in browsers. Clients put the paths behind a URL that
-    they are given, so that slashes too many are forgiven.
+    """Every endpoint of the bridge, where the dialect's clients look for it. Web pages of any origin may call
+    them: dapps live in browsers. Clients put the paths behind a URL that they are given, so that slashes too
+    many are forgiven.
     """
 
     row = partial(_row, dialect, body_limit_bytes, every_request)
@@ -214,25 +204,25 @@ def relay_routes(
         row("POST", "/session/new", "open-session", handlers.open_session, "Open a session",
             limits=(new_sessions,)),
         row("GET", _SESSION, "session", handlers.session, "What the wallet has said",
-            waits=True, problems=(SessionNotFoundError,)),
+            waits=True, problems=(models.SessionNotFoundError,)),
         row("PUT", _SESSION, "update-session", handlers.update_session, "Approve or update a session",
             DescribedAnswer(200, "Until when the session lives.", wire.SessionExpiryAnswer),
-            body=wire.SessionUpdateShape, body_example=_UPDATE, problems=(SessionNotFoundError,)),
+            body=wire.SessionUpdateShape, body_example=_UPDATE, problems=(models.SessionNotFoundError,)),
         row("DELETE", _SESSION, "end-session", handlers.end_session, "End a session",
-            *done("It has ended."), problems=(SessionNotFoundError,)),
+            *done("It has ended."), problems=(models.SessionNotFoundError,)),
         row("GET", f"{_SESSION}/calls", "calls", handlers.calls, "Calls that wait for an answer",
-            waits=True, problems=(SessionNotFoundError,)),
+            waits=True, problems=(models.SessionNotFoundError,)),
         row("POST", f"{_SESSION}/call/new", "request-call", handlers.request_call,
             "Ask the wallet for something", DescribedAnswer(200, "The call's id.", wire.MadeCallAnswer),
             body=wire.NewCallShape, body_example={**_STATUS, "dappName": "Example Shop"},
-            problems=(SessionNotFoundError, TooManyPendingCallsError)),
+            problems=(models.SessionNotFoundError, models.TooManyPendingCallsError)),
         row("GET", f"{_SESSION}/call/{{call_id:{_ID}}}", "call", handlers.call, "One call",
-            problems=(CallNotFoundError,)),
+            problems=(models.CallNotFoundError,)),
         row("POST", f"{_CALL_STATUS}/new", "answer-call", handlers.answer_call, "Answer a call",
             *done("The status is stored."), body=wire.StatusShape, body_example=_STATUS,
-            problems=(CallNotFoundError,)),
+            problems=(models.CallNotFoundError,)),
         row("GET", _CALL_STATUS, "call-status", handlers.status, "The answer to a call",
-            waits=True, problems=(CallNotFoundError,)),
+            waits=True, problems=(models.CallNotFoundError,)),
         row("POST", "/subscribe", "subscribe", handlers.subscribe, "Have a webhook called for new calls",
             *done("It is registered."), body=wire.TopicSubscriptionShape, body_example=_SUBSCRIPTION,
             problems=(TooManyWebhooksError,)),
@@ -259,9 +249,9 @@ def _who(name: str) -> Literal["client", "dapp", "wallet"]:
     return "client" if name in _OF_EVERYBODY else "wallet" if name in _OF_WALLETS else "dapp"
 
 
-def _session_id(request: web.Request) -> SessionId:
-    return SessionId(request.match_info["session_id"])
+def _session_id(request: web.Request) -> models.SessionId:
+    return models.SessionId(request.match_info["session_id"])
 
 
-def _call_id(request: web.Request) -> CallId:
-    return CallId(request.match_info["call_id"])
+def _call_id(request: web.Request) -> models.CallId:
+    return models.CallId(request.match_info["call_id"])

@@ -14,24 +14,7 @@ from bridge_server.kernel.sweeper import Sweep
 from bridge_server.outbox.channels import marked_public, private_address
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.topics import TOPIC_WEBHOOK, Topic
-from bridge_server.relay import wire
-from bridge_server.relay.models import (
-    CALL_WEBHOOK,
-    CallAudience,
-    CallId,
-    Caps,
-    Lifetimes,
-    NewCall,
-    OpenedSession,
-    Payload,
-    PendingCalls,
-    SessionId,
-    SessionUpdate,
-    Slot,
-    StatusSlot,
-    StoredCall,
-    SweptSlice,
-)
+from bridge_server.relay import models, wire
 from bridge_server.relay.store import RelayStore, RelaySweepStore
 
 _MINUTE_MS = 60_000
@@ -49,7 +32,7 @@ class Relay:
     """The relay's rules. Every method that changes something returns once the change is on disk."""
 
     def __init__(
-        self, store: RelayStore, clock: Clock, ids: IdMaker, lifetimes: Lifetimes, caps: Caps
+        self, store: RelayStore, clock: Clock, ids: IdMaker, lifetimes: models.Lifetimes, caps: models.Caps
     ) -> None:
         self._store = store
         self._clock = clock
@@ -58,28 +41,32 @@ class Relay:
         self._caps = caps
         self._kept_ms = _kept_ms(lifetimes)
 
-    async def open_session(self) -> OpenedSession:
+    async def open_session(self) -> models.OpenedSession:
         """Open an empty session. Sessions of one moment have neighbouring ids, so that inserts stay local."""
         now_ms = self._clock.now_ms()
-        session_id = SessionId(self._ids.ordered_uuid(now_ms))
+        session_id = models.SessionId(self._ids.ordered_uuid(now_ms))
         expires_at_ms = now_ms + self._lifetimes.session_ms
         await self._store.create_session(session_id, expires_at_ms)
-        return OpenedSession(session_id, expires_at_ms)
+        return models.OpenedSession(session_id, expires_at_ms)
 
-    async def update_session(self, session_id: SessionId, update: SessionUpdate) -> int:
+    async def update_session(self, session_id: models.SessionId, update: models.SessionUpdate) -> int:
         """Replace the session's payload; returns when the session expires now, in epoch milliseconds."""
         now_ms = self._clock.now_ms()
         expires_at_ms = now_ms + self._lifetimes.session_ms
         await self._store.update_session(session_id, update, now_ms, expires_at_ms)
         return expires_at_ms
 
-    async def end_session(self, session_id: SessionId) -> None:
+    async def end_session(self, session_id: models.SessionId) -> None:
         """End the session and its calls."""
         await self._store.delete_session(session_id, self._clock.now_ms())
 
     async def request_call(
-        self, session_id: SessionId, request: NewCall, client: str | None, afford: Callable[[int], None]
-    ) -> CallId:
+        self,
+        session_id: models.SessionId,
+        request: models.NewCall,
+        client: str | None,
+        afford: Callable[[int], None],
+    ) -> models.CallId:
         """Store a call for the wallet and queue its webhooks; returns its id.
 
         The session's lifetime is extended, to the minute: most calls of a burst need not write its row.
@@ -88,8 +75,8 @@ class Relay:
         is stored.
         """
         now_ms = self._clock.now_ms()
-        call_id = CallId(self._ids.ordered_uuid(now_ms))
-        call = StoredCall(
+        call_id = models.CallId(self._ids.ordered_uuid(now_ms))
+        call = models.StoredCall(
             call_id,
             session_id,
             request.payload,
@@ -98,7 +85,7 @@ class Relay:
             prolonged_if_before_ms=now_ms + self._kept_ms,
         )
 
-        def messages_to(audience: CallAudience) -> Sequence[OutgoingMessage]:
+        def messages_to(audience: models.CallAudience) -> Sequence[OutgoingMessage]:
             messages = self._messages(call, request.dapp_name, audience, client)
             if messages:
                 afford(sum(message.size_bytes for message in messages))
@@ -107,7 +94,7 @@ class Relay:
         await self._store.add_call(call, now_ms, self._caps.pending_calls, messages_to)
         return call_id
 
-    async def answer_call(self, call_id: CallId, payload: Payload) -> None:
+    async def answer_call(self, call_id: models.CallId, payload: models.Payload) -> None:
         """Store the wallet's status of a call; a later one replaces the earlier."""
         now_ms = self._clock.now_ms()
         await self._store.set_status(call_id, payload, now_ms, now_ms + self._lifetimes.status_ms)
@@ -122,20 +109,15 @@ class Relay:
     async def forget_receiver(self, notice: OutgoingMessage) -> None:
         """Remove the webhook that is gone from the notice's session or topic only: others may use its URL."""
         if notice.subject is not None:
-            await self._store.forget_webhook(SessionId(notice.subject), notice.url)
+            await self._store.forget_webhook(models.SessionId(notice.subject), notice.url)
 
     def _messages(
-        self, call: StoredCall, dapp_name: str, audience: CallAudience, client: str | None
+        self, call: models.StoredCall, dapp_name: str, audience: models.CallAudience, client: str | None
     ) -> list[OutgoingMessage]:
         def message(webhook: str, notice: bytes, purpose: Purpose) -> OutgoingMessage:
             message_id = self._ids.random_uuid()
             return OutgoingMessage(
-                message_id,
-                webhook,
-                notice,
-                purpose,
-                client=client,
-                subject=call.session_id,
+                message_id, webhook, notice, purpose, client=client, subject=call.session_id
             )
 
         messages = [
@@ -144,15 +126,14 @@ class Relay:
         ]
         if audience.push is not None:
             notice = wire.write_push_notice(call.session_id, call.call_id, audience.push, dapp_name)
-            messages.append(message(audience.push.webhook, notice, CALL_WEBHOOK))
+            messages.append(message(audience.push.webhook, notice, models.CALL_WEBHOOK))
         return messages
 
 
-def _kept_ms(lifetimes: Lifetimes) -> int:
-    """The remaining lifetime from which on a call does not prolong its session.
-
-    A prolongation is worth a write when it adds a minute, or a sixtieth of a lifetime of less than an hour.
-    Without one, neither the call nor its status may outlive the session.
+def _kept_ms(lifetimes: models.Lifetimes) -> int:
+    """The remaining lifetime from which on a call does not prolong its session. A prolongation is worth a
+    write when it adds a minute, or a sixtieth of a lifetime of less than an hour. Without one, neither the
+    call nor its status may outlive the session.
     """
     least_ms = min(_MINUTE_MS, lifetimes.session_ms // _SHARE_OF_SHORT_LIVES)
     return max(lifetimes.session_ms - least_ms, lifetimes.call_ms + lifetimes.status_ms)
@@ -192,19 +173,19 @@ class RelayReads:
         self._calls = _Reading("calls", store.pending_calls, _later, _pending)
         self._statuses = _Reading("status", store.status, store.status_at_once, _status)
 
-    def session(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Cached | None]:
+    def session(self, session_id: models.SessionId, wait_seconds: int) -> Awaitable[Cached | None]:
         """The session's payload. Raises SessionNotFoundError."""
         return self._poll(self._sessions, session_id, wait_seconds)
 
-    def calls(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Cached | None]:
+    def calls(self, session_id: models.SessionId, wait_seconds: int) -> Awaitable[Cached | None]:
         """The session's calls that have no status. Raises SessionNotFoundError."""
         return self._poll(self._calls, session_id, wait_seconds)
 
-    def status(self, call_id: CallId, wait_seconds: int) -> Awaitable[Cached | None]:
+    def status(self, call_id: models.CallId, wait_seconds: int) -> Awaitable[Cached | None]:
         """The call's status. Raises CallNotFoundError."""
         return self._poll(self._statuses, call_id, wait_seconds)
 
-    async def call(self, session_id: SessionId, call_id: CallId) -> tuple[bytes, int]:
+    async def call(self, session_id: models.SessionId, call_id: models.CallId) -> tuple[bytes, int]:
         """One call, answered or not, and when it expires, in epoch milliseconds. Raises CallNotFoundError."""
         call = await self._store.call(session_id, call_id, self._clock.now_ms())
         return wire.write_payload(call.payload), call.expires_at_ms
@@ -225,9 +206,8 @@ class RelayReads:
         return _at_once(entry)
 
     async def _glance(self, reading: _Reading[Any], key: Key) -> Cached | None:
-        """Read without caching that there is no value: waiters wake at changes, and are many.
-
-        Each waits for a place before the read: thousands may come at once, and each takes 2 KiB of memory.
+        """Read without caching that there is no value: waiters wake at changes, and are many. Each waits for
+        a place before the read: thousands may come at once, and each takes 2 KiB of memory.
         """
         async with self._looking:
             now_ms = self._clock.now_ms()
@@ -245,18 +225,18 @@ async def _at_once(entry: Cached) -> Cached:
     return entry
 
 
-def _slot(slot: Slot) -> Cached:
+def _slot(slot: models.Slot) -> Cached:
     body = None if slot.payload is None else wire.write_payload(slot.payload)
     return Cached(body, slot.expires_at_ms)
 
 
-def _status(slot: StatusSlot) -> Cached:
+def _status(slot: models.StatusSlot) -> Cached:
     """The value of a status, owned by the session: the end of a session touches only pending calls' keys."""
     body = None if slot.payload is None else wire.write_payload(slot.payload)
     return Cached(body, slot.expires_at_ms, owner=(OWNER_KINDS[0], slot.session_id))
 
 
-def _pending(pending: PendingCalls) -> Cached:
+def _pending(pending: models.PendingCalls) -> Cached:
     body = wire.write_calls(pending.calls) if pending.calls else None
     expiries = [call.expires_at_ms for call in pending.calls]
     return Cached(body, min([pending.session_expires_at_ms, *expiries]))
@@ -267,7 +247,7 @@ def _pending(pending: PendingCalls) -> Cached:
 # An index would be written at every change, and read once a minute. Rows lie in the order in which they were
 # made, which is nearly the order in which they expire; living rows are passed over.
 
-SweepSlice: TypeAlias = Callable[[int, int, int, int], Awaitable[SweptSlice]]
+SweepSlice: TypeAlias = Callable[[int, int, int, int], Awaitable[models.SweptSlice]]
 """Sweeps a slice as of a time: after which number, how many numbers to read, how many rows to delete."""
 
 

@@ -6,48 +6,11 @@ from typing import NamedTuple
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Touched
 from bridge_server.kernel.token_bucket import whole_seconds
+from bridge_server.outbox import topics
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.store import enqueue
-from bridge_server.outbox.topics import (
-    Topic,
-    of_topic,
-    remove_all_webhooks,
-    remove_webhook,
-    subscribe_webhook,
-    sweep_webhooks,
-    webhooks_of,
-)
-from bridge_server.relay.models import (
-    CallAudience,
-    CallId,
-    CallNotFoundError,
-    CallRequest,
-    Keep,
-    Payload,
-    PendingCalls,
-    PushDetails,
-    SessionId,
-    SessionNotFoundError,
-    SessionUpdate,
-    Slot,
-    StatusSlot,
-    StoredCall,
-    SweptSlice,
-    TooManyPendingCallsError,
-)
-from bridge_server.storage.database import (
-    Database,
-    Row,
-    Statement,
-    Transaction,
-    Turns,
-    Value,
-    adding_transaction,
-    alone,
-    scalar,
-    sweeping,
-    transaction,
-)
+from bridge_server.relay import models
+from bridge_server.storage import database as sql
 
 INSERT_SESSION = "INSERT INTO sessions (session_id, expires_at_ms) VALUES (?, ?)"
 
@@ -156,218 +119,221 @@ _MANY_ANSWERED = 32
 """The number of answered calls on the list from which the next call takes them off it."""
 
 
-def _of_session(session_id: SessionId, *_: object, **__: object) -> Turns:
-    return alone("session", session_id)
+def _of_session(session_id: models.SessionId, *_: object, **__: object) -> sql.Turns:
+    return sql.alone("session", session_id)
 
 
-def _of_call(call: StoredCall, *_: object, **__: object) -> Turns:
-    return alone("session", call.session_id)
+def _of_call(call: models.StoredCall, *_: object, **__: object) -> sql.Turns:
+    return sql.alone("session", call.session_id)
 
 
 class RelayStore:
     """Durable sessions, calls and statuses. Rows that have expired at `now_ms` count as deleted."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: sql.Database) -> None:
         self.database = database
 
-    @adding_transaction
-    def create_session(self, session_id: SessionId, expires_at_ms: int) -> Transaction[None]:
+    @sql.adding_transaction
+    def create_session(self, session_id: models.SessionId, expires_at_ms: int) -> sql.Transaction[None]:
         """Store an empty session."""
-        yield Statement(INSERT_SESSION, (session_id, expires_at_ms))
+        yield sql.Statement(INSERT_SESSION, (session_id, expires_at_ms))
 
-    @adding_transaction
+    @sql.adding_transaction
     def update_session(
-        self, session_id: SessionId, update: SessionUpdate, now_ms: int, expires_at_ms: int
-    ) -> Transaction[None]:
+        self, session_id: models.SessionId, update: models.SessionUpdate, now_ms: int, expires_at_ms: int
+    ) -> sql.Transaction[None]:
         """Replace the payload. Raises SessionNotFoundError."""
         ((changed,),) = yield _update_statement(session_id, update, now_ms, expires_at_ms)
         if not changed:
-            raise SessionNotFoundError
+            raise models.SessionNotFoundError
         yield Touched(("session", session_id))
 
-    @transaction(turns=_of_session)
-    def delete_session(self, session_id: SessionId, now_ms: int) -> Transaction[None]:
+    @sql.transaction(turns=_of_session)
+    def delete_session(self, session_id: models.SessionId, now_ms: int) -> sql.Transaction[None]:
         """End the session: nothing of it is known any more. Raises SessionNotFoundError."""
-        rows = yield Statement(END_SESSION, (session_id, now_ms))
+        rows = yield sql.Statement(END_SESSION, (session_id, now_ms))
         if not rows:
-            raise SessionNotFoundError
-        yield from remove_all_webhooks(session_id)
+            raise models.SessionNotFoundError
+        yield from topics.remove_all_webhooks(session_id)
         for kind in ("session", "calls", "statuses"):
             yield Touched((kind, session_id))
         # A poll waits only for the status of a pending call, and pending calls are listed.
-        for (call_id,) in (yield Statement(LISTED_CALL_IDS, rows[0])):
+        for (call_id,) in (yield sql.Statement(LISTED_CALL_IDS, rows[0])):
             yield Touched(("status", call_id))
 
-    async def session(self, session_id: SessionId, now_ms: int) -> Slot:
+    async def session(self, session_id: models.SessionId, now_ms: int) -> models.Slot:
         """The session and its payload. Raises SessionNotFoundError."""
         return _slot(await self.database.read(SESSION_PAYLOAD, (session_id, now_ms)))
 
-    def session_at_once(self, session_id: SessionId, now_ms: int) -> Slot | None:
+    def session_at_once(self, session_id: models.SessionId, now_ms: int) -> models.Slot | None:
         """The session, or None if the database must be awaited. Raises SessionNotFoundError."""
         rows = self.database.look_up(SESSION_PAYLOAD, (session_id, now_ms))
         return None if rows is None else _slot(rows)
 
-    @adding_transaction(turns=_of_call)
+    @sql.adding_transaction(turns=_of_call)
     def add_call(
         self,
-        call: StoredCall,
+        call: models.StoredCall,
         now_ms: int,
         pending_limit: int,
-        messages_to: Callable[[CallAudience], Sequence[OutgoingMessage]],
-    ) -> Transaction[None]:
+        messages_to: Callable[[models.CallAudience], Sequence[OutgoingMessage]],
+    ) -> sql.Transaction[None]:
         """Store a call, prolong its session if need be, queue the messages to its audience: all or nothing.
-
         Raises SessionNotFoundError, TooManyPendingCallsError.
         """
-        rows = yield Statement(SESSION_FOR_CALL, (call.session_id, now_ms))
+        rows = yield sql.Statement(SESSION_FOR_CALL, (call.session_id, now_ms))
         if not rows:
-            raise SessionNotFoundError
+            raise models.SessionNotFoundError
         session, lives_until_ms, listed, is_heard = rows[0]
         if listed >= pending_limit or listed >= _MANY_ANSWERED:
             yield from _check_pending(session, listed, pending_limit, now_ms)
         # The messages may be refused, and then nothing has been written yet.
         messages = messages_to((yield from _audience(session, call.session_id, now_ms))) if is_heard else ()
-        yield Statement(INSERT_CALL, (call.call_id, session, call.expires_at_ms, call.payload))
+        yield sql.Statement(INSERT_CALL, (call.call_id, session, call.expires_at_ms, call.payload))
         yield Touched(("calls", call.session_id))
         if lives_until_ms < call.prolonged_if_before_ms:
-            yield Statement(PROLONG_SESSION, (call.session_expires_at_ms, session))
+            yield sql.Statement(PROLONG_SESSION, (call.session_expires_at_ms, session))
             yield Touched(("session", call.session_id))
         for message in messages:
             yield from enqueue(message, now_ms)
 
-    async def pending_calls(self, session_id: SessionId, now_ms: int) -> PendingCalls:
+    async def pending_calls(self, session_id: models.SessionId, now_ms: int) -> models.PendingCalls:
         """The session's calls without a status. Raises SessionNotFoundError."""
         rows = await self.database.read(PENDING_CALLS, (now_ms, session_id, now_ms))
         if not rows:
-            raise SessionNotFoundError
-        return PendingCalls(
+            raise models.SessionNotFoundError
+        return models.PendingCalls(
             calls=tuple(_call(row[1:]) for row in rows if row[1] is not None),
             session_expires_at_ms=rows[0][0],
         )
 
-    async def call(self, session_id: SessionId, call_id: CallId, now_ms: int) -> CallRequest:
+    async def call(
+        self, session_id: models.SessionId, call_id: models.CallId, now_ms: int
+    ) -> models.CallRequest:
         """One call, answered or not. Raises CallNotFoundError."""
         rows = await self.database.read(CALL, (call_id, session_id, now_ms, now_ms))
         if not rows:
-            raise CallNotFoundError
+            raise models.CallNotFoundError
         return _call(rows[0])
 
-    @adding_transaction
+    @sql.adding_transaction
     def set_status(
-        self, call_id: CallId, payload: Payload, now_ms: int, expires_at_ms: int
-    ) -> Transaction[None]:
+        self, call_id: models.CallId, payload: models.Payload, now_ms: int, expires_at_ms: int
+    ) -> sql.Transaction[None]:
         """Store the call's status, or replace it while it can be read. Raises CallNotFoundError."""
-        rows = yield Statement(CALL_FOR_STATUS, (call_id, now_ms))
+        rows = yield sql.Statement(CALL_FOR_STATUS, (call_id, now_ms))
         if not rows:
-            raise CallNotFoundError
+            raise models.CallNotFoundError
         call, session_id = rows[0]
-        yield Statement(UPSERT_STATUS, (call, expires_at_ms, payload))
+        yield sql.Statement(UPSERT_STATUS, (call, expires_at_ms, payload))
         yield Touched(("status", call_id))
         yield Touched(("calls", session_id))
 
-    async def status(self, call_id: CallId, now_ms: int) -> StatusSlot:
+    async def status(self, call_id: models.CallId, now_ms: int) -> models.StatusSlot:
         """The call's status, if it has one. Raises CallNotFoundError."""
         return _status(await self.database.read(STATUS, _of_status(call_id, now_ms)))
 
-    def status_at_once(self, call_id: CallId, now_ms: int) -> StatusSlot | None:
+    def status_at_once(self, call_id: models.CallId, now_ms: int) -> models.StatusSlot | None:
         """The call's status, or None if the database must be awaited. Raises CallNotFoundError."""
         rows = self.database.look_up(STATUS, _of_status(call_id, now_ms))
         return None if rows is None else _status(rows)
 
-    @adding_transaction(turns=of_topic)
+    @sql.adding_transaction(turns=topics.of_topic)
     def subscribe(
-        self, topic: Topic, webhook: str, now_ms: int, expires_at_ms: int, webhook_limit: int
-    ) -> Transaction[None]:
+        self, topic: topics.Topic, webhook: str, now_ms: int, expires_at_ms: int, webhook_limit: int
+    ) -> sql.Transaction[None]:
         """Register the webhook for the topic, or renew it. Raises TooManyWebhooksError."""
-        yield from subscribe_webhook(topic, webhook, now_ms, expires_at_ms, webhook_limit)
+        yield from topics.subscribe_webhook(topic, webhook, now_ms, expires_at_ms, webhook_limit)
 
-    @transaction
-    def forget_webhook(self, session_id: SessionId, webhook: str) -> Transaction[None]:
+    @sql.transaction
+    def forget_webhook(self, session_id: models.SessionId, webhook: str) -> sql.Transaction[None]:
         """Remove a webhook from the session, and from the topic of the same id."""
-        yield from remove_webhook(session_id, webhook)
-        yield Statement(REMOVE_PUSH_TO, (session_id, webhook))
+        yield from topics.remove_webhook(session_id, webhook)
+        yield sql.Statement(REMOVE_PUSH_TO, (session_id, webhook))
 
 
-def _check_pending(session: int, listed: int, limit: int, now_ms: int) -> Transaction[None]:
+def _check_pending(session: int, listed: int, limit: int, now_ms: int) -> sql.Transaction[None]:
     """Count the listed pending calls, and unlist answered ones if many. Raises TooManyPendingCallsError."""
-    ((pending, first_expiry_ms),) = yield Statement(PENDING, (session, now_ms))
+    ((pending, first_expiry_ms),) = yield sql.Statement(PENDING, (session, now_ms))
     if pending >= limit:
         retry_after = whole_seconds((first_expiry_ms - now_ms) * 1000)
-        raise TooManyPendingCallsError(limit, retry_after)
+        raise models.TooManyPendingCallsError(limit, retry_after)
     if listed - pending >= _MANY_ANSWERED:
-        yield Statement(UNLIST_ANSWERED, (session,))
+        yield sql.Statement(UNLIST_ANSWERED, (session,))
 
 
 def _update_statement(
-    session_id: SessionId, update: SessionUpdate, now_ms: int, expires_at_ms: int
-) -> Statement:
+    session_id: models.SessionId, update: models.SessionUpdate, now_ms: int, expires_at_ms: int
+) -> sql.Statement:
     condition = (session_id, now_ms)
-    if update.push is Keep.KEEP:
-        return Statement(UPDATE_SESSION, (update.payload, expires_at_ms, *condition))
+    if update.push is models.Keep.KEEP:
+        return sql.Statement(UPDATE_SESSION, (update.payload, expires_at_ms, *condition))
     push = update.push
     columns = (None, None, None) if push is None else (push.type, push.token, push.webhook)
-    return Statement(UPDATE_SESSION_AND_PUSH, (update.payload, expires_at_ms, *columns, *condition))
+    return sql.Statement(UPDATE_SESSION_AND_PUSH, (update.payload, expires_at_ms, *columns, *condition))
 
 
-def _slot(rows: list[Row]) -> Slot:
+def _slot(rows: list[sql.Row]) -> models.Slot:
     if not rows:
-        raise SessionNotFoundError
-    return Slot(*rows[0])
+        raise models.SessionNotFoundError
+    return models.Slot(*rows[0])
 
 
-def _of_status(call_id: CallId, now_ms: int) -> tuple[Value, ...]:
+def _of_status(call_id: models.CallId, now_ms: int) -> tuple[sql.Value, ...]:
     return now_ms, now_ms, call_id, now_ms, now_ms
 
 
-def _status(rows: list[Row]) -> StatusSlot:
+def _status(rows: list[sql.Row]) -> models.StatusSlot:
     if not rows:
-        raise CallNotFoundError
+        raise models.CallNotFoundError
     payload, expires_at_ms, session_id, session_expires_at_ms = rows[0]
     expires_first_ms = min(expires_at_ms, session_expires_at_ms)
-    body = None if payload is None else Payload(payload)
-    return StatusSlot(body, expires_first_ms, SessionId(session_id))
+    body = None if payload is None else models.Payload(payload)
+    return models.StatusSlot(body, expires_first_ms, models.SessionId(session_id))
 
 
-def _call(row: Row) -> CallRequest:
+def _call(row: sql.Row) -> models.CallRequest:
     call_id, payload, expires_at_ms = row
-    return CallRequest(CallId(call_id), Payload(payload), expires_at_ms)
+    return models.CallRequest(models.CallId(call_id), models.Payload(payload), expires_at_ms)
 
 
-def _audience(session: int, session_id: SessionId, now_ms: int) -> Transaction[CallAudience]:
-    ((push_type, push_token, push_webhook),) = yield Statement(PUSH_DETAILS, (session,))
-    push = None if push_type is None else PushDetails(push_type, push_token, push_webhook)
-    return CallAudience(push, tuple((yield from webhooks_of(session_id, now_ms))))
+def _audience(
+    session: int, session_id: models.SessionId, now_ms: int
+) -> sql.Transaction[models.CallAudience]:
+    ((push_type, push_token, push_webhook),) = yield sql.Statement(PUSH_DETAILS, (session,))
+    push = None if push_type is None else models.PushDetails(push_type, push_token, push_webhook)
+    return models.CallAudience(push, tuple((yield from topics.webhooks_of(session_id, now_ms))))
 
 
 class RelaySweepStore:
     """Deletes rows that have expired at `now_ms`, a slice at a time."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: sql.Database) -> None:
         self.database = database
 
-    async def sweep_calls(self, now_ms: int, after: int, span: int, limit: int) -> SweptSlice:
+    async def sweep_calls(self, now_ms: int, after: int, span: int, limit: int) -> models.SweptSlice:
         """Read the calls of the next `span` numbers; delete at most `limit` that have expired."""
         expired = await self.database.read(EXPIRED_CALLS, (after, after + span, now_ms, limit))
         deleted = await self._delete_each(expired, SWEEP_CALL, (now_ms, now_ms))
-        return SweptSlice(deleted, await self._last(NEXT_CALL, expired, after + span, limit))
+        return models.SweptSlice(deleted, await self._last(NEXT_CALL, expired, after + span, limit))
 
-    async def sweep_sessions(self, now_ms: int, after: int, span: int, limit: int) -> SweptSlice:
+    async def sweep_sessions(self, now_ms: int, after: int, span: int, limit: int) -> models.SweptSlice:
         """Read the sessions of the next `span` numbers; delete at most `limit` that have expired."""
         expired = await self.database.read(EXPIRED_SESSIONS, (after, after + span, now_ms, limit))
         deleted = await self._delete_each(expired, SWEEP_SESSION, (now_ms,))
-        return SweptSlice(deleted, await self._last(NEXT_SESSION, expired, after + span, limit))
+        return models.SweptSlice(deleted, await self._last(NEXT_SESSION, expired, after + span, limit))
 
-    async def _delete_each(self, numbers: list[Row], statement: str, times: tuple[int, ...]) -> int:
+    async def _delete_each(self, numbers: list[sql.Row], statement: str, times: tuple[int, ...]) -> int:
         return await self._delete(numbers, statement, times) if numbers else 0
 
-    @transaction(turns=sweeping("relay"))
-    def _delete(self, numbers: list[Row], statement: str, times: tuple[int, ...]) -> Transaction[int]:
+    @sql.transaction(turns=sql.sweeping("relay"))
+    def _delete(self, numbers: list[sql.Row], statement: str, times: tuple[int, ...]) -> sql.Transaction[int]:
         deleted = 0
         for (number,) in numbers:
-            deleted += scalar(int, (yield Statement(statement, (number, *times))))
+            deleted += sql.scalar(int, (yield sql.Statement(statement, (number, *times))))
         return deleted
 
-    async def _last(self, next_statement: str, found: list[Row], end: int, limit: int) -> int | None:
+    async def _last(self, next_statement: str, found: list[sql.Row], end: int, limit: int) -> int | None:
         """The last number read, and numbers after it that name no row; None if none follows."""
         if len(found) == limit:
             last: int = found[-1][0]
@@ -376,10 +342,10 @@ class RelaySweepStore:
         ((following,),) = await self.database.read(next_statement, (end,))
         return None if following is None else following - 1
 
-    @transaction(turns=sweeping("webhooks"))
-    def sweep_webhooks(self, now_ms: int, limit: int) -> Transaction[int]:
+    @sql.transaction(turns=sql.sweeping("webhooks"))
+    def sweep_webhooks(self, now_ms: int, limit: int) -> sql.Transaction[int]:
         """Delete at most `limit` webhooks that have expired; returns how many."""
-        return (yield from sweep_webhooks(now_ms, limit))
+        return (yield from topics.sweep_webhooks(now_ms, limit))
 
 
 # Sessions and calls as an operator sees them: their rows, without payloads.
@@ -430,7 +396,7 @@ class SeenSession(NamedTuple):
     """A session. `number` is its row, which is no capability. Times are milliseconds since the Unix epoch."""
 
     number: int
-    session_id: SessionId
+    session_id: models.SessionId
     expires_at_ms: int
     is_approved: bool
     """Whether the wallet has updated it."""
@@ -447,7 +413,7 @@ class SeenSession(NamedTuple):
 class SeenCall(NamedTuple):
     """A call, and the time until which its status can be read, if it has one."""
 
-    call_id: CallId
+    call_id: models.CallId
     expires_at_ms: int
     status_expires_at_ms: int | None
 
@@ -461,7 +427,7 @@ class StoredCallLife(NamedTuple):
     """A call, its session, and the webhook that is notified of the session's calls."""
 
     call: SeenCall
-    session_id: SessionId
+    session_id: models.SessionId
     push_webhook: str | None
 
 
@@ -475,16 +441,15 @@ class SessionPage(NamedTuple):
 class SessionList:
     """Reads sessions and calls for an operator."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: sql.Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
         self._counted: tuple[int, int] | None = None
 
     async def page(self, before: int | None, limit: int) -> SessionPage:
-        """The living sessions with lower numbers, all for None; newest first.
-
-        At most 5,000 rows are read: of sessions that have expired and are not deleted yet there can be
-        any number, and a page among them has fewer sessions than its limit, or none.
+        """The living sessions with lower numbers, all for None; newest first. At most 5,000 rows are read: of
+        sessions that have expired and are not deleted yet there can be any number, and a page among them has
+        fewer sessions than its limit, or none.
         """
         before = _NEWEST if before is None else before
         parameters = (self._clock.now_ms(), before, limit + 1, _LOOKED_AT_ONCE)
@@ -498,7 +463,7 @@ class SessionList:
         """One living session. Raises SessionNotFoundError."""
         rows = await self._database.read(ONE, (self._clock.now_ms(), session_id))
         if not rows:
-            raise SessionNotFoundError
+            raise models.SessionNotFoundError
         return _session(rows[0])
 
     async def calls(self, session: SeenSession, limit: int) -> Sequence[SeenCall]:
@@ -510,9 +475,9 @@ class SessionList:
         """One living call. Raises CallNotFoundError."""
         rows = await self._database.read(LISTED_CALL, (self._clock.now_ms(), call_id))
         if not rows:
-            raise CallNotFoundError
+            raise models.CallNotFoundError
         *call, session_id, push_webhook = rows[0]
-        return StoredCallLife(_listed_call(tuple(call)), SessionId(session_id), push_webhook)
+        return StoredCallLife(_listed_call(tuple(call)), models.SessionId(session_id), push_webhook)
 
     async def count(self) -> int:
         """The number of living sessions, counted in slices; the count is at most a minute old."""
@@ -542,13 +507,11 @@ def made_at_ms(any_id: str) -> int | None:
         return None
 
 
-def _session(row: Row) -> SeenSession:
-    number, session_id, expires_at_ms, is_approved, push_type, push_webhook, waiting = row
-    return SeenSession(
-        number, SessionId(session_id), expires_at_ms, bool(is_approved), push_type, push_webhook, waiting
-    )
+def _session(row: sql.Row) -> SeenSession:
+    number, session_id, expires_at_ms, is_approved, *rest = row
+    return SeenSession(number, models.SessionId(session_id), expires_at_ms, bool(is_approved), *rest)
 
 
-def _listed_call(row: Row) -> SeenCall:
+def _listed_call(row: sql.Row) -> SeenCall:
     call_id, expires_at_ms, status_expires_at_ms = row
-    return SeenCall(CallId(call_id), expires_at_ms, status_expires_at_ms)
+    return SeenCall(models.CallId(call_id), expires_at_ms, status_expires_at_ms)

@@ -10,18 +10,7 @@ from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
 from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
 from bridge_server.outbox.topics import Topic
-from bridge_server.relay.models import (
-    CallId,
-    CallRequest,
-    Keep,
-    NewCall,
-    OpenedSession,
-    Payload,
-    PushDetails,
-    SessionId,
-    SessionNotFoundError,
-    SessionUpdate,
-)
+from bridge_server.relay import models
 from bridge_server.web.bodies import WEB_URL, JsonObject, Shape, check
 from bridge_server.web.routes import DescribedAnswer
 from bridge_server.web.shapes import TypedDict, count, text
@@ -152,26 +141,26 @@ class WaitingCalls07Answer(TypedDict):
 # faults of one that is not as it should be.
 
 
-def read_session_update(document: JsonObject) -> SessionUpdate:
+def read_session_update(document: JsonObject) -> models.SessionUpdate:
     """The wallet's update. `push` absent keeps what there is; null removes it."""
     values = document.values
     if "push" not in values and isinstance(values.get(_PAYLOAD), str | dict):
-        return SessionUpdate(_payload(document), Keep.KEEP)
+        return models.SessionUpdate(_payload(document), models.Keep.KEEP)
     shape = check(SessionUpdateShape, values)
-    return SessionUpdate(_payload(document), _push(shape))
+    return models.SessionUpdate(_payload(document), _push(shape))
 
 
-def read_new_call(document: JsonObject) -> NewCall:
+def read_new_call(document: JsonObject) -> models.NewCall:
     """The dapp's call request."""
     values = document.values
     payload, name = values.get(_PAYLOAD), values.get("dappName")
     if isinstance(payload, str | dict) and isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME:
-        return NewCall(_payload(document), name)
+        return models.NewCall(_payload(document), name)
     shape = check(NewCallShape, values)
-    return NewCall(_payload(document), shape.dappName)
+    return models.NewCall(_payload(document), shape.dappName)
 
 
-def read_status(document: JsonObject) -> Payload:
+def read_status(document: JsonObject) -> models.Payload:
     """The wallet's call status."""
     if not isinstance(document.values.get(_PAYLOAD), str | dict):
         check(StatusShape, document.values)
@@ -184,12 +173,12 @@ def read_subscription(document: JsonObject) -> tuple[Topic, str]:
     return Topic(shape.topic), shape.webhook
 
 
-def write_opened(session: OpenedSession) -> bytes:
+def write_opened(session: models.OpenedSession) -> bytes:
     """The answer to POST /session/new."""
     return b'{"sessionId":"%b"}' % session.session_id.encode()
 
 
-def write_call_id(call_id: CallId) -> bytes:
+def write_call_id(call_id: models.CallId) -> bytes:
     """The answer to POST /session/{sessionId}/call/new."""
     return b'{"callId":"%b"}' % call_id.encode()
 
@@ -199,19 +188,21 @@ def write_expiry(expires_at_ms: int) -> bytes:
     return b'{"expires":%d}' % expires_at_ms
 
 
-def write_payload(payload: Payload) -> bytes:
+def write_payload(payload: models.Payload) -> bytes:
     """A payload, the very text that was sent."""
     return b'{"encryptionPayload":%b}' % payload
 
 
-def write_calls(calls: tuple[CallRequest, ...]) -> bytes:
+def write_calls(calls: tuple[models.CallRequest, ...]) -> bytes:
     """The answer to GET /session/{sessionId}/calls: an object keyed by call id, in the order given."""
     return b"{%b}" % b",".join(
         b'"%b":{"encryptionPayload":%b}' % (call.call_id.encode(), call.payload) for call in calls
     )
 
 
-def write_push_notice(session_id: SessionId, call_id: CallId, push: PushDetails, dapp_name: str) -> bytes:
+def write_push_notice(
+    session_id: models.SessionId, call_id: models.CallId, push: models.PushDetails, dapp_name: str
+) -> bytes:
     """The notice of a new call to the wallet's push webhook."""
     return orjson.dumps(
         {
@@ -229,15 +220,15 @@ def write_topic_notice(topic: str) -> bytes:
     return orjson.dumps({"topic": topic})
 
 
-def _payload(document: JsonObject) -> Payload:
-    return Payload(document.text(_PAYLOAD))
+def _payload(document: JsonObject) -> models.Payload:
+    return models.Payload(document.text(_PAYLOAD))
 
 
-def _push(shape: SessionUpdateShape) -> PushDetails | Keep | None:
+def _push(shape: SessionUpdateShape) -> models.PushDetails | models.Keep | None:
     if "push" not in shape.model_fields_set:
-        return Keep.KEEP
+        return models.Keep.KEEP
     push = shape.push
-    return None if push is None else PushDetails(push.type, push.token, push.webhook)
+    return None if push is None else models.PushDetails(push.type, push.token, push.webhook)
 
 
 # Dialects of the bridge's protocol: one set of rules, and an envelope for each kind of client.
@@ -250,7 +241,7 @@ class Dialect(NamedTuple):
     """The prefix of the protocol's paths."""
     route_prefix: str
     """The prefix of the routes' names, in the log and in the metrics."""
-    opened: Callable[[OpenedSession], bytes]
+    opened: Callable[[models.OpenedSession], bytes]
     """The answer to POST /session/new."""
     payload: Callable[[bytes, int], bytes]
     """The answer to a read that found a payload, by the plain answer and its expiry (epoch milliseconds)."""
@@ -315,7 +306,7 @@ PLAIN = Dialect(
 #   `DELETE` and `POST /call-status/{callId}/new` they read nothing else either.
 
 
-def _v07_opened(session: OpenedSession) -> bytes:
+def _v07_opened(session: models.OpenedSession) -> bytes:
     return b'{"sessionId":"%b","expires":%d}' % (session.session_id.encode(), session.expires_at_ms)
 
 
@@ -332,7 +323,7 @@ V07 = Dialect(
     opened=_v07_opened,
     payload=_v07_payload,
     calls_envelope=(b'{"data":', b"}"),
-    forgiven=(SessionNotFoundError,),
+    forgiven=(models.SessionNotFoundError,),
     tag="Bridge, generation 0.7",
     mark=" (0.7)",
     answers={

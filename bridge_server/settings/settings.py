@@ -105,7 +105,6 @@ class Taken(NamedTuple):
 
 class LiveSettings:
     """The settings that hold now, with the source of each, for a server that reads them again while it runs.
-
     Only a setting that was read through `held`, `follow` or `token` can be changed without a restart.
     """
 
@@ -139,7 +138,6 @@ class LiveSettings:
 
     def token(self, name: str) -> ChangingToken | None:
         """The bearer token of this setting, and the token of `NAME_previous`; None when the first is not set.
-
         Their texts change with the settings. Routes are made with or without a token, so setting the first or
         leaving it out takes a restart.
         """

@@ -168,7 +168,6 @@ def secret_names() -> tuple[str, ...]:
 
 def file_variables() -> Mapping[str, str]:
     """The environment variables that name a file with a secret: the setting of each.
-
     `BRIDGE_PRIVATE_KEYS_FILE` is not among them, because `private_keys_file` is a setting.
     """
     names = [name for name in secret_names() if f"{name}_file" not in Settings.model_fields]

@@ -31,10 +31,8 @@ class BackupError(Exception):
 
 
 def backup(database: Path, target: Path) -> int:
-    """Copy the database file to `target`, which must not exist yet; returns its size in bytes.
-
-    Raises BackupError, DataDirectoryError. Whatever happens, `target` is either absent or a whole, checked
-    database.
+    """Copy the database file to `target`, which must not exist yet; returns its size in bytes. Raises
+    BackupError, DataDirectoryError. Whatever happens, `target` is either absent or a whole, checked database.
     """
     if not database.is_file():
         raise BackupError(f"there is no database at {database}: name the data directory with --data-dir")
@@ -57,10 +55,9 @@ def read_only(file: Path) -> sqlite3.Connection:
 
 
 def copy_database(connection: sqlite3.Connection, target: Path) -> None:
-    """Write what the connection sees at this moment to a new file, check it, and make it durable.
-
-    Each process writes a file of its own, and one of them gives it the target's name. Raises FileExistsError
-    if the target is there by then.
+    """Write what the connection sees at this moment to a new file, check it, and make it durable. Each
+    process writes a file of its own, and one of them gives it the target's name. Raises FileExistsError if
+    the target is there by then.
     """
     remove_unfinished(target.parent, target.name.__eq__)
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
@@ -86,13 +83,9 @@ def remove_unfinished(directory: Path, is_target: Callable[[str], object]) -> No
         found = _PARTIAL.fullmatch(file.name)
         if found is None or not is_target(found["name"]) or not file.is_file():
             continue
-        if not _is_being_written(found["process"]):
+        process = found["process"]  # this one begins now: a file of its number is of an earlier one
+        if not (process is not None and int(process) != os.getpid() and is_running(int(process))):
             file.unlink(missing_ok=True)
-
-
-def _is_being_written(process: str | None) -> bool:
-    """Whether the process runs. This process begins now: a file of its number is of an earlier one."""
-    return process is not None and int(process) != os.getpid() and is_running(int(process))
 
 
 def _check(file: Path) -> None:
@@ -133,10 +126,9 @@ class SeriesBackup(NamedTuple):
 def backup_into(
     directory: Path, stamp: str, database: Path, keep: int, key_files: Path | None = None
 ) -> SeriesBackup:
-    """Copy the database into the directory and remove all but the newest `keep` backups there.
-
-    With `key_files` the key files in that directory are copied too; they are encrypted. `stamp` is the time
-    as a part of the name, such as 20260102T030405Z. Raises BackupError; then no backup is removed.
+    """Copy the database into the directory and remove all but the newest `keep` backups there. With
+    `key_files` the key files in that directory are copied too; they are encrypted. `stamp` is the time as a
+    part of the name, such as 20260102T030405Z. Raises BackupError; then no backup is removed.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

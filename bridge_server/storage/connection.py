@@ -59,7 +59,6 @@ ORDERED_FAILURES: Mapping[str, tuple[int, str]] = {
 
 class _CallingConnection(sqlite3.Connection):
     """Calls its trace callback once and at once, with itself, instead of keeping it for each statement.
-
     aiosqlite runs a connection's methods in the connection's thread, and has no public way to run anything
     else there. Nothing is traced here, so that this method is free.
     """
@@ -72,9 +71,8 @@ class _CallingConnection(sqlite3.Connection):
 async def open_connection(
     path: Path, page_cache_kibibytes: int = PAGE_CACHE_KIBIBYTES, *, is_patient: bool = True
 ) -> aiosqlite.Connection:
-    """Open the database file. Transactions are begun and ended by hand; the log is checkpointed elsewhere.
-
-    A connection that `is_patient` waits a while for a lock of others. The caller must close the connection on
+    """Open the database file. Transactions are begun and ended by hand; the log is checkpointed elsewhere. A
+    connection that `is_patient` waits a while for a lock of others. The caller must close the connection on
     every path: its thread would keep the interpreter alive.
     """
     connection = await aiosqlite.connect(
@@ -143,10 +141,8 @@ class LogFile:
 
 
 class Presence:
-    """Checks that the open database file and its log are still the files at their paths.
-
-    A deleted file takes every write, and is gone when the server stops. The check follows every commit, and
-    so is quick.
+    """Checks that the open database file and its log are still the files at their paths. A deleted file takes
+    every write, and is gone when the server stops. The check follows every commit, and so is quick.
     """
 
     def __init__(self, database: Path) -> None:

@@ -32,10 +32,9 @@ class DataDirectoryInUseError(DataDirectoryError):
 
 @contextmanager
 def held(directory: Path) -> Iterator[int | None]:
-    """Make the directory if need be (mode 0700) and keep other servers out while in use.
-
-    An existing directory that others could enter is made private: its previous mode is yielded, else None.
-    Raises DataDirectoryError or its subclass DataDirectoryInUseError.
+    """Make the directory if need be (mode 0700) and keep other servers out while in use. An existing
+    directory that others could enter is made private: its previous mode is yielded, else None. Raises
+    DataDirectoryError or its subclass DataDirectoryInUseError.
     """
     locks: list[int] = []
     try:
@@ -154,9 +153,8 @@ def _locked_file(directory: Path) -> int:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock it for this server alone. Raises BlockingIOError if another server has it.
-
-    A command that looks whether a server runs shares the lock for an instant, which is waited out.
+    """Lock it for this server alone. Raises BlockingIOError if another server has it. A command that looks
+    whether a server runs shares the lock for an instant, which is waited out.
     """
     until = time.monotonic() + _LOOKS_SECONDS
     while True:
@@ -178,10 +176,9 @@ def _holder(directory: Path) -> str:
 
 
 class ThrowawayDirectory:
-    """A new private directory (mode 0700) for temporary files, which ends with its process.
-
-    The process holds a lock on a file in it. A directory of the prefix whose lock nobody holds is left over
-    from a process that was killed, and is removed first.
+    """A new private directory (mode 0700) for temporary files, which ends with its process. The process holds
+    a lock on a file in it. A directory of the prefix whose lock nobody holds is left over from a process that
+    was killed, and is removed first.
     """
 
     def __init__(self, prefix: str) -> None:

@@ -79,38 +79,30 @@ NO_TURNS = Turns()
 
 
 class Database(Protocol):
-    """Committed reads and durable transactions.
-
-    Both raise `UnavailableError` when the database cannot serve now: a full disk, a lock held elsewhere,
-    too much waiting.
+    """Committed reads and durable transactions. Both raise `UnavailableError` when the database cannot serve
+    now: a full disk, a lock held elsewhere, too much waiting.
     """
 
     @property
     def takes_turns(self) -> bool:
         """Whether transactions have to name their turns: several write at once."""
-        ...
 
     @property
     def is_busy(self) -> bool:
         """Whether a read or a transaction is under way."""
-        ...
 
     @property
     def is_full(self) -> bool:
         """Whether it has reached its limit: transactions that add to it are refused."""
-        ...
 
     def require_room(self) -> None:
         """Raise UnavailableError when it is full."""
-        ...
 
     def read(self, sql: str, parameters: Sequence[Value] = ()) -> Awaitable[list[Row]]:
         """All rows of one statement that only reads; sees every commit that was answered before the call."""
-        ...
 
     def look_up(self, sql: str, parameters: Sequence[Value]) -> list[Row] | None:
         """The few small rows that an index finds, without waiting; None if `read` must be awaited."""
-        ...
 
     def transaction(
         self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
@@ -125,7 +117,6 @@ class Database(Protocol):
         Its events are published then, even when the caller no longer waits. Its exceptions are raised here,
         and such a transaction has changed nothing.
         """
-        ...
 
 
 class Store(Protocol):
@@ -134,7 +125,6 @@ class Store(Protocol):
     @property
     def database(self) -> Database:
         """The database of the store's rows."""
-        ...
 
 
 AnyStore = TypeVar("AnyStore", bound=Store)
@@ -223,26 +213,21 @@ class Engine(Database, Protocol):
 
     def opened(self) -> AbstractAsyncContextManager[None]:
         """Hold it open; on leaving, commit queued transactions and close every connection."""
-        ...
 
     @property
     def last_commit_failed(self) -> bool:
         """Whether the most recent attempt to commit was refused."""
-        ...
 
     @property
     def missing(self) -> Sequence[str]:
         """The reasons why it cannot serve at this moment, for people to read."""
-        ...
 
     @property
     def troubles(self) -> Sequence[str]:
         """Faults that last until an operator mends them, for people to read."""
-        ...
 
     def figures(self) -> Mapping[str, int]:
         """Gauges for the operator: at least its bytes, its commits, and the transactions in them."""
-        ...
 
 
 class DatabaseRefusedError(Exception):
@@ -269,9 +254,8 @@ def sweeping(name: str, *others: Turn) -> TurnsOf:
 
 
 def striped(kind: str, name: str) -> Turn:
-    """The turn of one of 256 groups of things, for transactions that decide about thousands of them.
-
-    A turn is a lock in memory, of which a database has some thousands for all processes.
+    """The turn of one of 256 groups of things, for transactions that decide about thousands of them. A turn
+    is a lock in memory, of which a database has some thousands for all processes.
     """
     return Turn(kind, str(crc32(name.encode("utf-8", "replace")) % _STRIPES))
 

@@ -33,9 +33,8 @@ class Restored:
 
 
 def restore(file: Path, database: Path, stamp: str, migrations: Sequence[Migration]) -> Restored:
-    """Put a copy of the file into the database's place; `stamp` is a part of the kept file's name.
-
-    Raises RestoreError; DataDirectoryInUseError while a server runs; DataDirectoryError.
+    """Put a copy of the file into the database's place; `stamp` is a part of the kept file's name. Raises
+    RestoreError; DataDirectoryInUseError while a server runs; DataDirectoryError.
     """
     schema = checked_schema(file, migrations)
     if database.exists() and file.samefile(database):
@@ -81,9 +80,8 @@ def checked_schema(file: Path, migrations: Sequence[Migration]) -> int:
 
 
 def _set_aside(database: Path, stamp: str) -> Path | None:
-    """Keep the present database under another name; returns that name. Its place may still have it.
-
-    The log is put out of the way even if its database was deleted: SQLite would apply it to the next one.
+    """Keep the present database under another name; returns that name. Its place may still have it. The log
+    is put out of the way even if its database was deleted: SQLite would apply it to the next one.
     """
     kept = database.with_name(f"{database.name}.before-restore-{stamp}")
     is_there = database.exists()

@@ -139,16 +139,13 @@ class Faults:
     def __init__(self) -> None:
         self._rules: list[CountedFault] = []
         self._numbers = count(1)
-        self._listeners: list[Callable[[], None]] = []
+        self.on_change: list[Callable[[], None]] = []
+        """Called after each change of the rules or of their hits."""
 
     @property
     def rules(self) -> Sequence[CountedFault]:
         """The rules in their order."""
         return tuple(self._rules)
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called after each change of the rules or of their hits."""
-        self._listeners.append(listener)
 
     def replace(self, rules: Sequence[FaultRule]) -> None:
         """Put these rules in the place of all others."""
@@ -180,7 +177,7 @@ class Faults:
         return None
 
     def _announce(self) -> None:
-        for listener in self._listeners:
+        for listener in self.on_change:
             listener()
 
     def _counted(self, rule: FaultRule) -> CountedFault:
@@ -288,15 +285,10 @@ class ObservedWebhooks:
             await asyncio.sleep(fault.delay_ms / 1_000)
         if fault is None or not (fault.drop or fault.status):
             return await self._sender.send(message, now_ms)
-        return webhook_failure(fault)
-
-
-def webhook_failure(fault: FaultRule) -> Outcome:
-    """The outcome of a webhook's attempt: its connection is dropped, or its receiver answers a status."""
-    if fault.drop or fault.status is None:
-        return Outcome(Verdict.FAILED, "the receiver closed the connection (ordered by the test)")
-    if 200 <= fault.status < 300:
-        return Outcome(Verdict.DELIVERED, status=fault.status)
-    verdict = Verdict.GONE if fault.status == 410 else Verdict.FAILED
-    reason = f"the receiver answered {fault.status} (ordered by the test)"
-    return Outcome(verdict, reason, fault.status, fault.retry_after_seconds)
+        if fault.drop or fault.status is None:
+            return Outcome(Verdict.FAILED, "the receiver closed the connection (ordered by the test)")
+        if 200 <= fault.status < 300:
+            return Outcome(Verdict.DELIVERED, status=fault.status)
+        verdict = Verdict.GONE if fault.status == 410 else Verdict.FAILED
+        reason = f"the receiver answered {fault.status} (ordered by the test)"
+        return Outcome(verdict, reason, fault.status, fault.retry_after_seconds)

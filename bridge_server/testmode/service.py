@@ -54,8 +54,6 @@ class EveryTable:
         return scalar(int, await self.database.read(COUNT))
 
 
-Emptied: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
-"""Entered before the tables are emptied, and left afterwards."""
 Work: TypeAlias = Callable[[], Awaitable[object]]
 
 
@@ -67,7 +65,7 @@ class Controls:
         instruments: Instruments,
         tables: EveryTable,
         signals: Signals,
-        emptied: Sequence[Emptied],
+        emptied: Sequence[Callable[[], AbstractAsyncContextManager[object]]],
         sweeper: Sweeper,
         catch_ups: Sequence[Work],
     ) -> None:

@@ -18,15 +18,7 @@ from pydantic import (
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import near_words
 from bridge_server.kernel.instants import milliseconds_of, rfc3339
-from bridge_server.testmode.instruments import (
-    MOST_FAULTS,
-    ClockMove,
-    ClockState,
-    CountedFault,
-    FaultRule,
-    Sent,
-    Where,
-)
+from bridge_server.testmode import instruments
 from bridge_server.web.shapes import Count, Milliseconds, Moment, TypedDict, text
 from bridge_server.web.traffic import Contents, Recorded
 
@@ -70,7 +62,7 @@ class ClockMoveShape(TypedDict):
 class CountedFaultAnswer(TypedDict):
     """A rule, and how often it has struck."""
 
-    where: Where
+    where: instruments.Where
     route: NotRequired[str]
     status: NotRequired[int]
     retry_after: NotRequired[int]
@@ -150,7 +142,7 @@ class TestTrafficAnswer(TypedDict):
     last: Count
 
 
-def read_clock(document: Mapping[str, Any]) -> ClockMove:
+def read_clock(document: Mapping[str, Any]) -> instruments.ClockMove:
     """`{"advance": seconds}`, or `{"now": date and time, "frozen": bool}`. Raises InvalidInputError."""
     advance, now, frozen = document.get("advance"), document.get("now"), document.get("frozen", False)
     if (advance is None) == (now is None):
@@ -158,14 +150,14 @@ def read_clock(document: Mapping[str, Any]) -> ClockMove:
     if not isinstance(frozen, bool):
         raise _fault_at("#/frozen", "must be true or false")
     if now is not None:
-        return ClockMove(now_us=_moment_ms(now) * 1_000, frozen=frozen)
+        return instruments.ClockMove(now_us=_moment_ms(now) * 1_000, frozen=frozen)
     if "frozen" in document:
         raise _fault_at("#/frozen", "goes with 'now': a clock that is advanced goes on as it did")
     if isinstance(advance, bool) or not isinstance(advance, int | float) or not math.isfinite(advance):
         raise _fault_at("#/advance", "must be a number of seconds")
     if not 0 <= advance <= _MOST_SECONDS:
         raise _fault_at("#/advance", "must be from 0 to 316224000 seconds (ten years): set 'now' to go back")
-    return ClockMove(advance_us=round(advance * 1_000_000))
+    return instruments.ClockMove(advance_us=round(advance * 1_000_000))
 
 
 def read_wait(query: Mapping[str, str]) -> float:
@@ -184,7 +176,7 @@ def read_after(query: Mapping[str, str]) -> int:
     return int(after)
 
 
-def clock_fields(reading: ClockState) -> TestClockAnswer:
+def clock_fields(reading: instruments.ClockState) -> TestClockAnswer:
     """The clock after a move, and how much became due by it."""
     return {
         "now": rfc3339(reading.now_ms),
@@ -207,7 +199,7 @@ def _fault_at(pointer: str, detail: str) -> InvalidInputError:
     return InvalidInputError("The clock cannot be set.", [Fault(pointer, detail)])
 
 
-def sent_fields(sent: Sent) -> SentMessageAnswer:
+def sent_fields(sent: instruments.Sent) -> SentMessageAnswer:
     """A message that left the server."""
     fields = {
         "id": sent.message_id,
@@ -254,7 +246,7 @@ def _contents_fields(contents: Contents) -> RecordedContentsAnswer:
     return {"headers": dict(contents.headers), "body": body, "bytes": contents.body_bytes}
 
 
-Words: TypeAlias = Mapping[Where, frozenset[str] | None]
+Words: TypeAlias = Mapping[instruments.Where, frozenset[str] | None]
 """The answers that a rule may give, by place; None stands for any, and a place without an entry has none."""
 
 
@@ -286,7 +278,7 @@ class FaultShape(BaseModel):
         return self
 
 
-_FAULTS = TypeAdapter(Annotated[list[FaultShape], Field(max_length=MOST_FAULTS)])
+_FAULTS = TypeAdapter(Annotated[list[FaultShape], Field(max_length=instruments.MOST_FAULTS)])
 
 
 _OF_V07 = "v0.7-"
@@ -296,7 +288,7 @@ Routes: TypeAlias = Mapping[str, str]
 """The requests of routes, such as `POST /session/new`, by the names of the routes."""
 
 
-def read_faults(document: Any, routes: Routes, words: Words) -> Sequence[FaultRule]:
+def read_faults(document: Any, routes: Routes, words: Words) -> Sequence[instruments.FaultRule]:
     """The rules in a JSON array, by known routes and answers. Raises InvalidInputError with every fault."""
     try:
         shapes = _FAULTS.validate_python(document, strict=True)
@@ -307,7 +299,9 @@ def read_faults(document: Any, routes: Routes, words: Words) -> Sequence[FaultRu
     for shape in shapes:
         route = shape.route and named.get(_without_names(shape.route), shape.route)
         how = (shape.status, shape.retry_after, shape.answer, shape.delay_ms, shape.drop)
-        rules.append(FaultRule(Where(shape.where), route, *how, shape.after, shape.times))
+        rules.append(
+            instruments.FaultRule(instruments.Where(shape.where), route, *how, shape.after, shape.times)
+        )
     wrong = [fault for place, rule in enumerate(rules) for fault in _wrong_names(place, rule, routes, words)]
     if wrong:
         raise _unreadable(wrong)
@@ -327,8 +321,8 @@ def _without_names(request: str) -> str:
     return re.sub(r"\{[^{}]*\}", "{}", request)
 
 
-def _wrong_names(place: int, rule: FaultRule, routes: Routes, words: Words) -> Iterator[Fault]:
-    if rule.where is Where.REQUEST and rule.route is not None and rule.route not in routes:
+def _wrong_names(place: int, rule: instruments.FaultRule, routes: Routes, words: Words) -> Iterator[Fault]:
+    if rule.where is instruments.Where.REQUEST and rule.route is not None and rule.route not in routes:
         yield Fault(f"#/{place}/route", _unknown_route(rule.route, routes))
     known = words.get(rule.where, frozenset())
     if rule.answer is not None and known is not None and rule.answer not in known:
@@ -356,7 +350,7 @@ def _unreadable(faults: Iterable[Fault]) -> InvalidInputError:
     return InvalidInputError("The rules cannot be read, and those before stay in force.", tuple(faults))
 
 
-def counted_fields(counted: CountedFault) -> CountedFaultAnswer:
+def counted_fields(counted: instruments.CountedFault) -> CountedFaultAnswer:
     """A rule with its hits."""
     rule = counted.rule
     fields = {

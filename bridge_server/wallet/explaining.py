@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from bridge_server.ethereum import transactions
 from bridge_server.ethereum.address import (
     HexError,
     address_of,
@@ -19,12 +20,6 @@ from bridge_server.ethereum.address import (
 )
 from bridge_server.ethereum.sign_in_message import SignInMessage, SignInMessageError, parse_sign_in_message
 from bridge_server.ethereum.signing_key import personal_message_hash
-from bridge_server.ethereum.transactions import (
-    GAS_OF_A_BLOB,
-    RawTransaction,
-    RawTransactionError,
-    read_raw_transaction,
-)
 from bridge_server.ethereum.typed_data import (
     DOMAIN_TYPE,
     StructTypes,
@@ -163,7 +158,7 @@ def _explain_typed_data(value: Any) -> list[Line]:
         ("does", f"sign {visible(typed_data.primary_type)}"),
         *_chain(typed_data.chain_id, document.get(WALLET_CHAIN_ID)),
         *(("WARNING", f"the holder of the signature: {permit}") for permit in permits(signed)),
-        *_rows("domain", domain_lines(signed)),
+        *_rows("domain", list(_members(read_types(signed["types"]), DOMAIN_TYPE, signed["domain"], ""))),
         *_rows("message", message_lines(signed)),
         ("EIP-712", f"0x{typed_data.digest.hex()}"),
     ]
@@ -190,8 +185,8 @@ def _explain_transaction(value: Any) -> list[Line]:
 
 def _explain_raw_transaction(value: Any) -> list[Line]:
     try:
-        return raw_transaction_lines(read_raw_transaction(_data(value)))
-    except RawTransactionError as error:
+        return raw_transaction_lines(transactions.read_raw_transaction(_data(value)))
+    except transactions.RawTransactionError as error:
         raise _NotUnderstoodError(str(error)) from None
 
 
@@ -243,7 +238,7 @@ def transaction_lines(transaction: Mapping[str, Any]) -> list[Line]:
     ]
 
 
-def raw_transaction_lines(raw: RawTransaction) -> list[Line]:
+def raw_transaction_lines(raw: transactions.RawTransaction) -> list[Line]:
     """A transaction that is signed already."""
     spelled: dict[str, Any] = {
         "to": raw.to,
@@ -274,16 +269,16 @@ def bytes_line(label: str, content: bytes) -> Line:
     return label, f"{count}: {hex_of(content)}" if content else "none"
 
 
-def _blobs(raw: RawTransaction) -> Iterator[Line]:
+def _blobs(raw: transactions.RawTransaction) -> Iterator[Line]:
     if raw.max_fee_per_blob_gas is None:
         return
-    fee = len(raw.blob_hashes) * GAS_OF_A_BLOB * raw.max_fee_per_blob_gas
+    fee = len(raw.blob_hashes) * transactions.GAS_OF_A_BLOB * raw.max_fee_per_blob_gas
     yield "blob fee", f"besides, at most {ether(fee)}"
     for named in raw.blob_hashes:
         yield "blob", hex_of(named)
 
 
-def _authorizations(raw: RawTransaction) -> Iterator[Line]:
+def _authorizations(raw: transactions.RawTransaction) -> Iterator[Line]:
     for leave in raw.authorizations:
         chain = f"chain {leave.chain_id}" if leave.chain_id else "EVERY chain"
         account = f"the code of an account (nonce {leave.nonce}, {chain})"
@@ -385,11 +380,6 @@ def _json(value: Any) -> str:
 
 
 # Typed data (EIP-712) for a person's eyes: a tree of every member with its type and value, and permits.
-
-
-def domain_lines(document: Document) -> list[str]:
-    """The domain as a tree, a line for each member."""
-    return list(_members(read_types(document["types"]), DOMAIN_TYPE, document["domain"], ""))
 
 
 def message_lines(document: Document) -> list[str]:

@@ -89,9 +89,8 @@ _HAS_KNOWN_BODIES = all(hasattr(StreamReader, name) for name in _OF_BODIES) and 
 
 
 def noted_of(request: Any) -> tuple[str, str, str]:
-    """The path as it was sent, the id in it, and the address of the client, empty behind a proxy.
-
-    Raises AttributeError unless the path was found by `quick_routes`, on a guarded connection.
+    """The path as it was sent, the id in it, and the address of the client, empty behind a proxy. Raises
+    AttributeError unless the path was found by `quick_routes`, on a guarded connection.
     """
     match = request._match_info
     return match.path, match.value, request._protocol.client
@@ -341,7 +340,10 @@ class FrameQueue(WebSocketDataQueue):
         try:
             pending = self._hear(data.data)
         except Exception as error:
-            self._later = _failed(error)
+            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            failed.exception()  # a task that was cancelled never asks
+            self._later = failed
         else:
             if pending is None:
                 return
@@ -391,10 +393,3 @@ class PromptSocket(web.WebSocketResponse[Literal[False]]):
         self._parser = WebSocketReader(self._reader, self._max_msg_size, compress=False, decode_text=False)
         request.protocol.set_parser(self._parser)
         request.protocol.keep_alive(False)
-
-
-def _failed(error: Exception) -> asyncio.Future[None]:
-    failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    failed.set_exception(error)
-    failed.exception()  # a task that was cancelled never asks
-    return failed

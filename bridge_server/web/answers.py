@@ -343,19 +343,15 @@ class Source(Protocol):
 
     async def flow(self, outlet: "EventStream") -> None:
         """Write events, and return when there are to be no more."""
-        ...
 
     def leave(self) -> None:
         """Release the source: the stream is over, or never began. Called at least once, whatever happens."""
-        ...
 
 
 class EventStream(web.StreamResponse):
     """200 with server-sent events (the HTML standard, section 9.2), until the source or the client has
-    enough.
-
-    Events for thousands of clients are framed once and written straight to their transports: waking a task
-    for each would cost more than the writing.
+    enough. Events for thousands of clients are framed once and written straight to their transports: waking a
+    task for each would cost more than the writing.
     """
 
     def __init__(self, source: Source) -> None:

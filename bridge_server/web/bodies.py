@@ -39,9 +39,8 @@ _CONTAINERS = frozenset((dict, list))
 
 @dataclass(frozen=True, slots=True)
 class JsonObject:
-    """A JSON object: its values, and the text of each as the sender wrote it (UTF-8).
-
-    Without texts, the sender wrote it just as orjson writes its values.
+    """A JSON object: its values, and the text of each as the sender wrote it (UTF-8). Without texts, the
+    sender wrote it just as orjson writes its values.
     """
 
     values: dict[str, Any]
@@ -61,19 +60,17 @@ class TooLargeNumberError(NotJsonError):
 
 
 async def json_object(request: web.Request, *, is_labelled: bool = True) -> JsonObject:
-    """The body of a request as a JSON object. Raises UnsupportedMediaError, InvalidInputError.
-
-    Unless it `is_labelled`, its Content-Type does not matter.
+    """The body of a request as a JSON object. Raises UnsupportedMediaError, InvalidInputError. Unless it
+    `is_labelled`, its Content-Type does not matter.
     """
     require_json(request, is_labelled=is_labelled)
     return parse_object(await request.read())
 
 
 def require_json(request: web.Request, *, is_declared: bool = False, is_labelled: bool = True) -> None:
-    """Raise UnsupportedMediaError for a body declared as anything but plain JSON.
-
-    A body without a Content-Type passes, unless `is_declared` requires one. Any Content-Type passes unless
-    `is_labelled`: fetch calls every string text/plain.
+    """Raise UnsupportedMediaError for a body declared as anything but plain JSON. A body without a
+    Content-Type passes, unless `is_declared` requires one. Any Content-Type passes unless `is_labelled`:
+    fetch calls every string text/plain.
     """
     headers = request.headers
     if hdrs.CONTENT_ENCODING in headers:
@@ -86,10 +83,8 @@ def require_json(request: web.Request, *, is_declared: bool = False, is_labelled
 
 
 def parse_object(body: bytes, *, is_opaque: bool = False) -> JsonObject:
-    """Parse a body. Raises InvalidInputError, which names the fault and its place.
-
-    An opaque body is stored as it is: it may have any number of values, and numbers of any size, of which
-    only the texts are exact.
+    """Parse a body. Raises InvalidInputError, which names the fault and its place. An opaque body is stored
+    as it is: it may have any number of values, and numbers of any size, of which only the texts are exact.
     """
     try:
         values = _load_with_any_number(body) if is_opaque else orjson.loads(body)
@@ -105,10 +100,9 @@ def parse_object(body: bytes, *, is_opaque: bool = False) -> JsonObject:
 
 
 def parse_value(text: bytes, what: str, most_values: int) -> Any:
-    """Parse any JSON document; `what` it is begins the sentence of the InvalidInputError it may raise,
-    which is a NotJsonError if the text is not JSON.
-
-    Integers are exact; numbers with a fraction or an exponent are floats.
+    """Parse any JSON document; `what` it is begins the sentence of the InvalidInputError it may raise, which
+    is a NotJsonError if the text is not JSON. Integers are exact; numbers with a fraction or an exponent are
+    floats.
     """
     try:
         value = orjson.loads(text)

@@ -162,7 +162,9 @@ def _handle_error(
 
 def _refusal_of(status: int, error: BaseException | None) -> tuple[int, str]:
     if isinstance(error, LineTooLong):
-        return _too_long(error)
+        if LONGEST_TARGET_BYTES in error.args:
+            return _TARGET_TOO_LONG, f"The target may have at most {LONGEST_TARGET_BYTES} bytes."
+        return _FIELD_TOO_LONG, f"A header field may have at most {LONGEST_FIELD_BYTES} bytes."
     if isinstance(error, BadHttpMethod):
         return _BAD_REQUEST, "This begins with no method of HTTP. (HTTPS is what a proxy before this is for.)"
     if isinstance(error, InvalidURLError):
@@ -171,12 +173,6 @@ def _refusal_of(status: int, error: BaseException | None) -> tuple[int, str]:
         fault = error.message.partition("\n")[0].strip(" :.")[:_LONGEST_FAULT]
         return _BAD_REQUEST, f"This is no request of HTTP/1.1: {fault}."
     return status, "The server failed. Its log has the reason."
-
-
-def _too_long(error: LineTooLong) -> tuple[int, str]:
-    if LONGEST_TARGET_BYTES in error.args:
-        return _TARGET_TOO_LONG, f"The target may have at most {LONGEST_TARGET_BYTES} bytes."
-    return _FIELD_TOO_LONG, f"A header field may have at most {LONGEST_FIELD_BYTES} bytes."
 
 
 def _request_for_here(make: Callable[..., Any], message: RawRequestMessage, *others: Any) -> Any:
@@ -229,7 +225,8 @@ class Connection(ObservedHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         writer = cast(asyncio.Transport, transport)
-        peer = _address_of(writer)
+        address = writer.get_extra_info("peername")
+        peer = str(address[0]) if isinstance(address, tuple) else ""
         self._is_proxy = self._connections.addresses.trusts(peer)
         self.peer_key = None if self._is_proxy else self._connections.addresses.key_of(peer)
         self.client = "" if self._is_proxy else self.peer_key or peer
@@ -239,7 +236,10 @@ class Connection(ObservedHandler):
             return
         self.backlog = Backlog(writer, self.peer_key)
         writer.set_write_buffer_limits(high=0)
-        _bound_what_the_system_holds(writer)
+        raw = writer.get_extra_info("socket")  # the system holds little that is not sent
+        if raw is not None and _UNSENT_OPTION is not None:
+            with suppress(OSError):
+                raw.setsockopt(socket.IPPROTO_TCP, _UNSENT_OPTION, _MOST_UNSENT_BYTES)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -338,18 +338,6 @@ def connection_of(request: web.BaseRequest) -> Connection | None:
         return None
     protocol.serve(request)
     return protocol
-
-
-def _address_of(transport: asyncio.Transport) -> str:
-    peer = transport.get_extra_info("peername")
-    return str(peer[0]) if isinstance(peer, tuple) else ""
-
-
-def _bound_what_the_system_holds(transport: asyncio.Transport) -> None:
-    raw = transport.get_extra_info("socket")
-    if raw is not None and _UNSENT_OPTION is not None:
-        with suppress(OSError):
-            raw.setsockopt(socket.IPPROTO_TCP, _UNSENT_OPTION, _MOST_UNSENT_BYTES)
 
 
 def _over_limit_answer(has_help: bool) -> bytes:

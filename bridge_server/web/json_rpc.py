@@ -120,9 +120,8 @@ def _parse(body: bytes) -> tuple[Any, dict[int, bytes]]:
 
 
 def _number_ids(body: bytes) -> tuple[dict[int, bytes], bytes]:
-    """The numbers that are ids, by the place of their request; and the body with 0 in their stead.
-
-    A text that is not JSON stays as it is. The time that it takes grows with the body's length alone.
+    """The numbers that are ids, by the place of their request; and the body with 0 in their stead. A text
+    that is not JSON stays as it is. The time that it takes grows with the body's length alone.
     """
     is_batch = _BATCH.match(body) is not None
     texts: dict[int, bytes] = {}

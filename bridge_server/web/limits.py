@@ -150,10 +150,9 @@ class _Shown:
 
 
 def far_from(limits: Sequence[Limit], quotas: "TokenBuckets") -> Callable[[str], Standing | None]:
-    """A function that charges a key one token of each limit while all are far from being reached.
-
-    It makes no object but the text of a header field. It returns None, and has charged nothing, if
-    `TokenBuckets.charge` is to do it.
+    """A function that charges a key one token of each limit while all are far from being reached. It makes no
+    object but the text of a header field. It returns None, and has charged nothing, if `TokenBuckets.charge`
+    is to do it.
     """
     take_one_each, (standing_of, *others) = quotas.take_one_each, [_Shown(limit).standing for limit in limits]
 
@@ -171,71 +170,54 @@ def far_from(limits: Sequence[Limit], quotas: "TokenBuckets") -> Callable[[str],
 
 
 class TokenBuckets(Protocol):
-    """Charges callers, each known by a key, to their buckets.
-
-    Where several processes share the buckets, a charge may have to wait for the database. Then the awaitable
-    that is returned raises QuotaError, or UnavailableError.
+    """Charges callers, each known by a key, to their buckets. Where several processes share the buckets, a
+    charge may have to wait for the database. Then the awaitable that is returned raises QuotaError, or
+    UnavailableError.
     """
 
     def charge(self, key: str, limits: tuple[Limit, ...]) -> Charged:
         """Spend one token of each limit, or none; the charges, at once or `later`. Raises QuotaError."""
-        ...
 
     def take_one_each(self, key: str, limits: Sequence[Limit]) -> Sequence[int] | None:
         """Spend one token of each limit, all far from being reached; returns the microseconds until each
-        bucket is full.
-
-        None if `charge` is to do it: then nothing was spent.
+        bucket is full. None if `charge` is to do it: then nothing was spent.
         """
-        ...
 
     def standings(self, key: str, limits: tuple[Limit, ...]) -> Charged:
         """The tokens that the caller has left of each limit, at once or `later`; nothing is spent."""
-        ...
 
     def is_kept(self, charged: Charged) -> bool:
         """Whether the charge is on disk, as far as it is worth saving."""
-        ...
 
     def take(self, buckets: Sequence[Bucket], tokens: int) -> int | None:
         """Charge each bucket these tokens, or all that it can have, as `charge_costs` does but quicker:
-        returns the microseconds until the first bucket is full.
-
-        None if they are to be charged by that: then nothing was charged.
+        returns the microseconds until the first bucket is full. None if they are to be charged by that: then
+        nothing was charged.
         """
-        ...
 
     def charge_costs(self, costs: Sequence[Cost]) -> Awaitable[None] | None:
         """Charge several buckets, or none: at once (None), or in the awaitable. Raises QuotaError."""
-        ...
 
     async def hold(self, costs: Sequence[Cost]) -> None:
         """Prepare a transaction that asks with `require_costs`: take these tokens, or learn what is left.
-
         Where several processes share the buckets, `require_costs` is exact only after this call. Raises
         UnavailableError.
         """
-        ...
 
     def require_costs(self, costs: Sequence[Cost]) -> None:
         """Charge nothing, and raise QuotaError if that could not be charged now."""
-        ...
 
     def give_back(self, costs: Sequence[Cost]) -> None:
         """Take charges back: the work was not done."""
-        ...
 
     def charge_what_is_left(self, costs: Sequence[Cost]) -> None:
         """Charge buckets for work that is done: a bucket with too few tokens is empty then."""
-        ...
 
     def standing(self, bucket: BucketId, limit: Limit) -> Charge:
         """The tokens that are left in a bucket that was charged just now."""
-        ...
 
     def forget_all(self) -> None:
         """Have every bucket full again: the rows of buckets in the database were deleted."""
-        ...
 
 
 class Quotas:
@@ -299,10 +281,8 @@ class Quotas:
         return resets_us
 
     def charge_costs(self, costs: Sequence[Cost]) -> None:
-        """Charge several buckets. Raises QuotaError, and then has charged none.
-
-        Such a bucket is saved whenever a hundredth of its tokens was spent since: saving it with every commit
-        would be slow.
+        """Charge several buckets. Raises QuotaError, and then has charged none. Such a bucket is saved
+        whenever a hundredth of its tokens was spent since: saving it with every commit would be slow.
         """
         now_us = self._clock.now_us()
         self._follow([limit for _, limit, _ in costs], now_us)
@@ -322,11 +302,6 @@ class Quotas:
             self._prune(now_us)
 
     def take(self, buckets: Sequence[Bucket], tokens: int) -> int | None:
-        """Charge each bucket these tokens, or all that it can have, as `charge_costs` does but quicker:
-        returns the microseconds until the first bucket is full.
-
-        None if they are to be charged by that: then nothing was charged.
-        """
         now_us, full_at_us, taken = self._clock.now_us(), self._full_at_us, []
         for bucket, limit in buckets:
             interval_us, window_us = limit.interval_us, limit.window_us
@@ -362,14 +337,12 @@ class Quotas:
             raise QuotaError(charges)
 
     def give_back(self, costs: Sequence[Cost]) -> None:
-        """Take charges back: the work was not done."""
         now_us = self._clock.now_us()
         for key, limit, tokens in costs:
             charge = self._spend(Cost(key, limit, -tokens), now_us)
             self._keep_roughly((limit.name, key), charge, now_us)
 
     def charge_what_is_left(self, costs: Sequence[Cost]) -> None:
-        """Charge buckets for work that is done: a bucket with too few tokens is empty then."""
         now_us = self._clock.now_us()
         for key, limit, tokens in costs:
             left = self._spend(Cost(key, limit, 0), now_us).spending.remaining
@@ -388,7 +361,6 @@ class Quotas:
         return bool(self._unsaved or self._being_saved)
 
     def is_kept(self, charged: Charged) -> bool:
-        """Whether the charge is on disk, as far as it is worth saving."""
         return charged.kept_at <= self._kept
 
     def take_unsaved(self) -> list[SavedBucket]:
@@ -473,10 +445,9 @@ class Quotas:
 
 
 def storage_limit(name: str, size_bytes: int, window_seconds: int) -> Limit:
-    """The limit of `size_bytes` at once, which come back in the window.
-
-    A token is a byte, and so it stays when the size changes. A bucket gains a KiB at a time, so that bytes
-    which come back faster than one in some microseconds are counted exactly enough.
+    """The limit of `size_bytes` at once, which come back in the window. A token is a byte, and so it stays
+    when the size changes. A bucket gains a KiB at a time, so that bytes which come back faster than one in
+    some microseconds are counted exactly enough.
     """
     window_us = window_seconds * MICROSECONDS
     if window_us >= size_bytes * _LEAST_INTERVAL_US:
@@ -503,25 +474,18 @@ class StoredBytes:
     ) -> None:
         self._quotas = quotas
         self._bucket_key = bucket_key
-        self._per_address = per_address
+        self.per_address = per_address
         self._in_all = in_all
         self._together = (in_all.name, _ALL_CLIENTS), in_all
         self._shown = _Shown(per_address)
-
-    @property
-    def per_address(self) -> Limit:
-        """The limit of one address."""
-        return self._per_address
 
     def bill(self, request: web.Request, size_bytes: int) -> "Bill":
         """Charge the client's bucket and all clients', or neither, now or when `late` was awaited."""
         return Bill(self._quotas, self._buckets(self._bucket_key(request)), size_bytes, self._shown)
 
     async def hold(self, needs: Mapping[str | None, int]) -> None:
-        """Prepare a transaction that stores these bytes, by the key of their client (None: exempt).
-
-        Where several processes charge the buckets, `covers` is exact only after this call. Raises
-        UnavailableError.
+        """Prepare a transaction that stores these bytes, by the key of their client (None: exempt). Where
+        several processes charge the buckets, `covers` is exact only after this call. Raises UnavailableError.
         """
         sizes: Counter[BucketId] = Counter()
         limits: dict[BucketId, Limit] = {}
@@ -548,15 +512,14 @@ class StoredBytes:
         self._quotas.charge_what_is_left(_costs(self._buckets(address), size_bytes))
 
     def _buckets(self, address: str | None) -> tuple[Bucket, ...]:
-        own = self._per_address
+        own = self.per_address
         return (self._together,) if address is None else (((own.name, address), own), self._together)
 
 
 class Bill:
-    """The charge for one request's data. A BridgeError inside its `with` block takes the charge back.
-
-    When the client leaves, the data is stored all the same, and nothing is taken back. The last of the
-    buckets is the one of all clients. While the limits are far, it makes no object of any charge.
+    """The charge for one request's data. A BridgeError inside its `with` block takes the charge back. When
+    the client leaves, the data is stored all the same, and nothing is taken back. The last of the buckets is
+    the one of all clients. While the limits are far, it makes no object of any charge.
     """
 
     __slots__ = (

@@ -22,9 +22,8 @@ Gauges: TypeAlias = Callable[[], Mapping[str, float]]
 
 class Family(NamedTuple):
     """Figures of one name for `/metrics`, as a room hands them over. `rows` are their values by the values of
-    the labels, in the order of `labels`.
-
-    `is_total` says that they begin at zero and only grow: they are counters for Prometheus.
+    the labels, in the order of `labels`. `is_total` says that they begin at zero and only grow: they are
+    counters for Prometheus.
     """
 
     name: str
@@ -57,16 +56,12 @@ class RequestFigures:
     """The figures of every route."""
 
     def __init__(self) -> None:
-        self._routes: dict[str, RouteFigures] = {}
-
-    @property
-    def routes(self) -> Mapping[str, RouteFigures]:
+        self.routes: dict[str, RouteFigures] = {}
         """The figures by the route's name."""
-        return self._routes
 
     def of_route(self, name: str) -> RouteFigures:
         """The figures of the route with this name."""
-        return self._routes.setdefault(name, RouteFigures())
+        return self.routes.setdefault(name, RouteFigures())
 
 
 SERVICE_TAG = "Operation"
@@ -74,10 +69,8 @@ SERVICE_TAG = "Operation"
 
 
 class Readiness:
-    """Whether the server can do its work, and what troubles it.
-
-    `check_work` raises UnavailableError when it cannot. `troubles` returns the faults that last until an
-    operator mends them.
+    """Whether the server can do its work, and what troubles it. `check_work` raises UnavailableError when it
+    cannot. `troubles` returns the faults that last until an operator mends them.
     """
 
     def __init__(

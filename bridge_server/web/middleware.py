@@ -14,17 +14,9 @@ from typing import NamedTuple, TypeAlias
 
 from aiohttp import hdrs, web
 
-from bridge_server.kernel.errors import (
-    BridgeError,
-    InvalidInputError,
-    LimitError,
-    NotAuthenticatedError,
-    TooLargeError,
-    TooSlowError,
-    UnavailableError,
-)
+from bridge_server.kernel import errors
+from bridge_server.web import aiohttp_internals, metrics, open_connections, prefer, problems, sockets
 from bridge_server.web.addresses import ClientAddresses
-from bridge_server.web.aiohttp_internals import is_plain, take_body
 from bridge_server.web.answers import EventStream, declare_on, name_on, share_on, share_with
 from bridge_server.web.limits import (
     NOTHING_CHARGED,
@@ -35,22 +27,9 @@ from bridge_server.web.limits import (
     declare,
     far_from,
 )
-from bridge_server.web.metrics import RequestFigures
-from bridge_server.web.open_connections import Connections
-from bridge_server.web.prefer import asks_for_dry_run
-from bridge_server.web.problems import (
-    REQUEST_ID,
-    RequestIds,
-    code_of_http,
-    problem_of_bug,
-    problem_of_error,
-    problem_of_http,
-    problem_of_ordered_fault,
-)
 from bridge_server.web.recorder import LEFT_OUT, REFUSED_BY, HeldPoll, Note, Observer, asks_to_wait
 from bridge_server.web.request_log import RequestLines, note_failure, note_refusal
 from bridge_server.web.routes import AllowedOrigins, Handler, Identify, Route
-from bridge_server.web.sockets import Socket
 from bridge_server.web.traffic import (
     CLIENT_LEFT,
     FIRST_FAILURE,
@@ -89,10 +68,9 @@ class Passage:
 
 
 class Layer(NamedTuple):
-    """The layers of a route: each acts on a request before and after the handler.
-
-    `enter` may raise an error, which is answered. `leave` gets every answer, and does not raise. Either
-    may return an awaitable, which is awaited. `depart` is called instead of `leave` if the client has left.
+    """The layers of a route: each acts on a request before and after the handler. `enter` may raise an error,
+    which is answered. `leave` gets every answer, and does not raise. Either may return an awaitable, which is
+    awaited. `depart` is called instead of `leave` if the client has left.
     """
 
     enter: Callable[[Passage], Awaitable[None] | None] | None = None
@@ -118,7 +96,7 @@ def behind(layers: Iterable[Layer | None], handler: Handler, row: Route) -> Hand
                         await later
                 response = await handler(request)
             except Exception as error:
-                request[REQUEST_ID] = passage.request_id
+                request[problems.REQUEST_ID] = passage.request_id
                 response = answer_to(error, request, row.name)
             for leave in leaves:
                 if (later := leave(passage, response)) is not None:
@@ -136,15 +114,14 @@ def behind(layers: Iterable[Layer | None], handler: Handler, row: Route) -> Hand
 
 def request_log(
     row: Route,
-    request_ids: RequestIds,
-    connections: Connections,
-    figures: RequestFigures,
+    request_ids: problems.RequestIds,
+    connections: open_connections.Connections,
+    figures: metrics.RequestFigures,
     lines: RequestLines,
     observer: Observer | None,
 ) -> Layer:
-    """Name and count every request of the route; while the server stops, end its connection.
-
-    The observer is called here, and has no layer of its own, which would cost more than it does.
+    """Name and count every request of the route; while the server stops, end its connection. The observer is
+    called here, and has no layer of its own, which would cost more than it does.
     """
     name, count = request_ids.name, figures.of_route(row.name).count
     begin, note = (None, None) if observer is None else observer.of_route(row)
@@ -153,9 +130,9 @@ def request_log(
         passage.started = perf_counter()
         passage.request_id = name(passage.request)
         if row.reads_id:
-            passage.request[REQUEST_ID] = passage.request_id
+            passage.request[problems.REQUEST_ID] = passage.request_id
         if begin is not None:
-            passage.held = None if is_plain(passage.request) else begin(passage.request)
+            passage.held = None if aiohttp_internals.is_plain(passage.request) else begin(passage.request)
 
     def depart(passage: Passage) -> None:
         seconds = perf_counter() - passage.started
@@ -168,7 +145,7 @@ def request_log(
 
 def _ending(
     row: Route,
-    connections: Connections,
+    connections: open_connections.Connections,
     count: Callable[[int, float], None],
     lines: RequestLines,
     note: Note | None,
@@ -186,25 +163,20 @@ def _ending(
         seconds = perf_counter() - started
         count(status, seconds)
         if seconds > noteworthy_seconds or status >= _TOO_MANY_REQUESTS:
-            request[REQUEST_ID] = passage.request_id
+            request[problems.REQUEST_ID] = passage.request_id
             lines.note(request, row, status, seconds)
         if note is not None:
             note(request, response, status, started, seconds, passage.held)
         return None
 
     async def switched(passage: Passage, response: web.StreamResponse) -> None:
-        await _switch(passage.request, response)
+        try:  # the handler runs meanwhile: afterwards aiohttp goes on as if the upgrade was declined
+            await response.prepare(passage.request)
+        except ConnectionError as error:
+            raise asyncio.CancelledError from error
         leave(passage, response)
 
     return leave
-
-
-async def _switch(request: web.Request, response: web.StreamResponse) -> None:
-    """Leave HTTP while the handler runs: afterwards aiohttp goes on as if the upgrade was declined."""
-    try:
-        await response.prepare(request)
-    except ConnectionError as error:
-        raise asyncio.CancelledError from error
 
 
 def plain_chunks() -> Layer:
@@ -215,7 +187,7 @@ def plain_chunks() -> Layer:
         if hdrs.TRANSFER_ENCODING in headers and (
             headers[hdrs.TRANSFER_ENCODING].strip().lower() != "chunked"
         ):
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 "Send the body as it is, or in chunks (Transfer-Encoding: chunked), "
                 "without another transfer coding."
             )
@@ -225,24 +197,24 @@ def plain_chunks() -> Layer:
 
 def answer_to(error: Exception, request: web.Request, route: str) -> web.StreamResponse:
     """The problem that answers an error. Raises CancelledError when the client has left."""
-    request_id = request[REQUEST_ID]
-    if isinstance(error, BridgeError):
-        response = problem_of_error(error, request)
+    request_id = request[problems.REQUEST_ID]
+    if isinstance(error, errors.BridgeError):
+        response = problems.problem_of_error(error, request)
         if isinstance(error, QuotaError):
             declare(error.charges, response)
-        if isinstance(error, LimitError):
+        if isinstance(error, errors.LimitError):
             request[REFUSED_BY] = error.code if not isinstance(error, QuotaError) else error.limit_name
         note_refusal(request, route, response.status, error, request_id)
         return response
     if isinstance(error, web.HTTPException):
-        note_refusal(request, route, error.status, code_of_http(error), request_id)
-        return problem_of_http(error, request)
+        note_refusal(request, route, error.status, problems.code_of_http(error), request_id)
+        return problems.problem_of_http(error, request)
     if isinstance(error, _OrderedAnswer):
         return _ordered_answer(request, error.fault)
     if isinstance(error, ConnectionError):  # the client left while its request was read
         raise asyncio.CancelledError from error
     note_failure(request, error, request_id)
-    return problem_of_bug(request)
+    return problems.problem_of_bug(request)
 
 
 # Cross-origin requests (the Fetch standard): dapps call the bridge from web pages of any origin, and
@@ -285,21 +257,16 @@ def bearer(row: Route) -> Layer | None:
             if guard is not None:
                 guard(request)
             if may_pass is not None:
-                _require_bearer(request, may_pass)
-        except BridgeError as error:
+                token = _token(request)
+                if token is None or not may_pass(token):
+                    raise errors.NotAuthenticatedError(_NO_VALID_BEARER)
+        except errors.BridgeError as error:
             if on_refusal is not None:
                 on_refusal(request, error)
             raise
         return None if identify is None else _require_caller(request, identify, access.without_caller)
 
     return Layer(enter)
-
-
-def _require_bearer(request: web.Request, may_pass: Callable[[str], bool]) -> None:
-    """Raise NotAuthenticatedError unless the request carries a token that may pass."""
-    token = _token(request)
-    if token is None or not may_pass(token):
-        raise NotAuthenticatedError(_NO_VALID_BEARER)
 
 
 async def _require_caller(
@@ -309,7 +276,7 @@ async def _require_caller(
     token = _token(request)
     key = None if token is None else await identify(request, token)
     if key is None:
-        raise NotAuthenticatedError(_NO_VALID_BEARER if why is None else why(request))
+        raise errors.NotAuthenticatedError(_NO_VALID_BEARER if why is None else why(request))
     request[CALLER_KEY] = key
 
 
@@ -367,7 +334,7 @@ def _charging_callers(row: Route, quotas: TokenBuckets) -> Callable[[Passage], A
         caller = request[CALLER_KEY]
         if request.method == hdrs.METH_HEAD:  # nothing is looked up, and nothing charged
             charged = quotas.standings(caller, limits)
-        elif dry_run_limits and asks_for_dry_run(request):
+        elif dry_run_limits and prefer.asks_for_dry_run(request):
             charged = charge(caller, dry_run_limits)
         else:
             passage.standing = charge_far(caller)
@@ -408,10 +375,10 @@ def _declaring(
 async def _keep(save: Callable[[], Awaitable[None]], response: web.StreamResponse) -> None:
     """Wait until the charges are on disk: a restart must not give them back. The answer stands."""
     try:
-        with suppress(UnavailableError):
+        with suppress(errors.UnavailableError):
             await save()
     except BaseException:  # the client has left
-        if isinstance(response, Socket | EventStream):
+        if isinstance(response, sockets.Socket | EventStream):
             response.abandon()
         raise
 
@@ -427,7 +394,7 @@ def body(limit_bytes: int) -> Layer | None:
     def enter(passage: Passage) -> Awaitable[None] | None:
         request = passage.request
         try:
-            received = take_body(request)
+            received = aiohttp_internals.take_body(request)
         except web.RequestPayloadError as error:
             raise _broken() from error
         if received is None:
@@ -442,16 +409,14 @@ def body(limit_bytes: int) -> Layer | None:
 
 
 async def _receive(request: web.Request, limit_bytes: int) -> None:
-    """Read the whole body, which aiohttp keeps for `request.read()`.
-
-    Raises TooLargeError, TooSlowError for a body that does not arrive whole in time, and InvalidInputError
-    for a broken encoding.
+    """Read the whole body, which aiohttp keeps for `request.read()`. Raises TooLargeError, TooSlowError for a
+    body that does not arrive whole in time, and InvalidInputError for a broken encoding.
     """
     try:
         async with asyncio.timeout(_BODY_TIMEOUT_SECONDS):
             received = await request.read()
     except TimeoutError as error:
-        raise TooSlowError(f"The body did not arrive within {_BODY_TIMEOUT_SECONDS:.0f} s.") from error
+        raise errors.TooSlowError(f"The body did not arrive within {_BODY_TIMEOUT_SECONDS:.0f} s.") from error
     except web.HTTPRequestEntityTooLarge as error:
         raise _too_large(limit_bytes) from error
     except web.RequestPayloadError as error:
@@ -460,12 +425,12 @@ async def _receive(request: web.Request, limit_bytes: int) -> None:
         raise _too_large(limit_bytes)
 
 
-def _broken() -> InvalidInputError:
-    return InvalidInputError("The body's transfer or content encoding is broken.")
+def _broken() -> errors.InvalidInputError:
+    return errors.InvalidInputError("The body's transfer or content encoding is broken.")
 
 
-def _too_large(limit_bytes: int) -> TooLargeError:
-    return TooLargeError(f"This route accepts at most {limit_bytes} bytes.")
+def _too_large(limit_bytes: int) -> errors.TooLargeError:
+    return errors.TooLargeError(f"This route accepts at most {limit_bytes} bytes.")
 
 
 # Faults that a test has ordered for requests; composed only in test mode.
@@ -507,21 +472,16 @@ async def _suffer(request: web.Request, fault: RequestFault) -> None:
     if fault.delay_ms:
         await asyncio.sleep(fault.delay_ms / 1_000)
     if fault.drop:
-        _drop(request)
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError  # as if the client had left
     if fault.status is not None:
         raise _OrderedAnswer(fault)
 
 
-def _drop(request: web.Request) -> None:
-    """Close the connection without an answer. Raises ConnectionResetError, as if the client had left."""
-    if request.transport is not None:
-        request.transport.abort()
-    raise ConnectionResetError
-
-
 def _ordered_answer(request: web.Request, fault: RequestFault) -> web.Response:
     assert fault.status is not None
-    response = problem_of_ordered_fault(fault.status, request)
+    response = problems.problem_of_ordered_fault(fault.status, request)
     if fault.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(fault.retry_after_seconds)
     return response
@@ -564,7 +524,8 @@ def _beginning(row: Route, request: web.Request) -> Exchange:
 def _exchange(row: Route, passage: Passage, response: web.StreamResponse | None, sent: bytes) -> Exchange:
     request, seconds = passage.request, perf_counter() - passage.started
     status = CLIENT_LEFT if response is None else response.status
-    body = _body_of(response)
+    written = response.body if isinstance(response, web.Response) else None
+    body = bytes(written) if isinstance(written, bytes | bytearray) else b""
     return Exchange(
         who="page" if status == _FORBIDDEN and "Origin" in request.headers else row.who,
         method=request.method,
@@ -588,8 +549,3 @@ async def _sent_body(row: Route, request: web.Request) -> bytes:
         return await request.read()
     except Exception:  # the handler has seen it, too, and the answer says so
         return b""
-
-
-def _body_of(response: web.StreamResponse | None) -> bytes:
-    body = response.body if isinstance(response, web.Response) else None
-    return bytes(body) if isinstance(body, bytes | bytearray) else b""

@@ -48,7 +48,6 @@ _EXEMPT = "exempt"
 @dataclass(slots=True)
 class UnreadLimits:
     """Limits of bytes that clients have not read yet: for one client address, and for all together.
-
     `patience_seconds` is the longest time for which a client may read nothing. The values may be changed at
     any time.
     """
@@ -81,41 +80,33 @@ class Guarded(Protocol):
     @property
     def peer_key(self) -> str | None:
         """The key under which its address is counted; None if no limit per address applies to it."""
-        ...
 
     @property
     def has_asked(self) -> bool:
         """Whether the head of a request has come."""
-        ...
 
     @property
     def is_idle(self) -> bool:
         """Whether it waits for its next request: every earlier one was answered."""
-        ...
 
     @property
     def is_receiving(self) -> bool:
         """Whether the body of a request is on its way."""
-        ...
 
     def hang_up(self) -> None:
         """Close it without an answer."""
-        ...
 
     def give_up_receiving(self) -> None:
         """Answer the request whose body is on its way, without waiting for the rest."""
-        ...
 
     def cut(self) -> None:
         """Break it off at once, whatever is under way."""
-        ...
 
 
 class Connections:
-    """The open connections of one server, within their limits.
-
-    `refused`, `silent` and `cut` count the connections that were refused (too many of an address), closed
-    before a request (silent, or to make room), and cut off (unread bytes).
+    """The open connections of one server, within their limits. `refused`, `silent` and `cut` count the
+    connections that were refused (too many of an address), closed before a request (silent, or to make room),
+    and cut off (unread bytes).
     """
 
     def __init__(self, addresses: ClientAddresses, limits: ConnectionLimits) -> None:
@@ -165,7 +156,11 @@ class Connections:
         self._open[connection] = None
         loop = asyncio.get_running_loop()
         if len(self._open) > self._limits.in_all:
-            self._make_room()
+            unused = self._longest_silent() or self._old_idle()  # closed to make room
+            if unused is not None:
+                self.silent += 1
+                self._room_made.count(unused.peer_key or _EXEMPT)
+                unused.hang_up()
         self._silent_since[connection] = loop.time()
         if self._next_look is None:
             self._look_later(self._limits.head_seconds)
@@ -234,14 +229,6 @@ class Connections:
         """Look for silent connections after the pause, at most a second: the limit may be lowered."""
         pause_seconds = min(pause_seconds, _LOOK_EVERY_SECONDS)
         self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._end_silent)
-
-    def _make_room(self) -> None:
-        """Close an unused connection, if there is one: the longest silent, else an old idle one."""
-        unused = self._longest_silent() or self._old_idle()
-        if unused is not None:
-            self.silent += 1
-            self._room_made.count(unused.peer_key or _EXEMPT)
-            unused.hang_up()
 
     def _longest_silent(self) -> Guarded | None:
         while self._silent_since:
@@ -388,10 +375,9 @@ class Unread:
             self._forget_if_empty(backlog.address)
 
     def has_room(self) -> bool:
-        """Whether more may be written in this turn of the event loop; called before each of many writes.
-
-        What is over a bound is cut off at once. It stays in memory until the turn ends, so that nothing more
-        is written once that is as much as may be unread.
+        """Whether more may be written in this turn of the event loop; called before each of many writes. What
+        is over a bound is cut off at once. It stays in memory until the turn ends, so that nothing more is
+        written once that is as much as may be unread.
         """
         if self._is_relief_due:
             self._relieve()

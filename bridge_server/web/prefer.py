@@ -85,10 +85,8 @@ def asks_for_dry_run(request: web.Request) -> bool:
 
 
 def wanted_dry_run(request: web.Request) -> bool:
-    """Whether the request is a dry run.
-
-    Raises InvalidInputError for another value, and for a name that resembles `dry_run`: the request
-    would be done in earnest.
+    """Whether the request is a dry run. Raises InvalidInputError for another value, and for a name that
+    resembles `dry_run`: the request would be done in earnest.
     """
     if not request.query_string:
         return False

@@ -13,21 +13,7 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
-from bridge_server.kernel.errors import (
-    BridgeError,
-    ConflictError,
-    ForbiddenError,
-    GoneError,
-    InvalidInputError,
-    LimitError,
-    NotAuthenticatedError,
-    NotFoundError,
-    TooLargeError,
-    TooSlowError,
-    UnavailableError,
-    UnsupportedMediaError,
-    UpstreamError,
-)
+from bridge_server.kernel import errors
 from bridge_server.web.answers import REQUEST_ID_HEADER, ready_made
 from bridge_server.web.connection import HAS_PAGES, TYPE_PREFIX, help_link
 from bridge_server.web.routes import Handler
@@ -39,19 +25,19 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
 _MOST_CODES = 256
 _NOTHING_MORE: Mapping[str, Any] = {}
 
-STATUS_OF_KIND: dict[type[BridgeError], int] = {
-    InvalidInputError: 400,
-    NotAuthenticatedError: 401,
-    ForbiddenError: 403,
-    NotFoundError: 404,
-    TooSlowError: 408,
-    ConflictError: 409,
-    GoneError: 410,
-    TooLargeError: 413,
-    UnsupportedMediaError: 415,
-    LimitError: 429,
-    UpstreamError: 502,
-    UnavailableError: 503,
+STATUS_OF_KIND: dict[type[errors.BridgeError], int] = {
+    errors.InvalidInputError: 400,
+    errors.NotAuthenticatedError: 401,
+    errors.ForbiddenError: 403,
+    errors.NotFoundError: 404,
+    errors.TooSlowError: 408,
+    errors.ConflictError: 409,
+    errors.GoneError: 410,
+    errors.TooLargeError: 413,
+    errors.UnsupportedMediaError: 415,
+    errors.LimitError: 429,
+    errors.UpstreamError: 502,
+    errors.UnavailableError: 503,
 }
 
 REFUSALS = {
@@ -90,25 +76,25 @@ class RequestIds:
         return f"{self._prefix}-{next(self._counter):x}"
 
 
-def status_of(error: BridgeError) -> int:
+def status_of(error: errors.BridgeError) -> int:
     """The HTTP status of a failure, by the nearest kind that the table knows."""
     return status_of_kind(type(error))
 
 
-def status_of_kind(failure: type[BridgeError]) -> int:
+def status_of_kind(failure: type[errors.BridgeError]) -> int:
     """The HTTP status of all failures of a class."""
     return next(STATUS_OF_KIND[kind] for kind in failure.__mro__ if kind in STATUS_OF_KIND)
 
 
-def problem_of_error(error: BridgeError, request: web.Request) -> web.Response:
+def problem_of_error(error: errors.BridgeError, request: web.Request) -> web.Response:
     """The answer to a failure that the caller can understand."""
     extras: dict[str, Any] = {}
-    if isinstance(error, InvalidInputError) and error.faults:
+    if isinstance(error, errors.InvalidInputError) and error.faults:
         extras["errors"] = [{"pointer": fault.pointer, "detail": fault.detail} for fault in error.faults]
     response = _problem(error.code, error.title, status_of(error), error.detail, request, extras)
-    if isinstance(error, LimitError | UnavailableError):
+    if isinstance(error, errors.LimitError | errors.UnavailableError):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
-    if isinstance(error, NotAuthenticatedError):
+    if isinstance(error, errors.NotAuthenticatedError):
         response.headers["WWW-Authenticate"] = "Bearer"
     return response
 
@@ -182,11 +168,8 @@ def _headers(code: str, has_help: bool) -> CIMultiDictProxy[str]:
     return ready_made({"Content-Type": "application/problem+json", **link})
 
 
-class AnswersElsewhereError(NotFoundError):
+class AnswersElsewhereError(errors.NotFoundError, code="answers-elsewhere", title="Not at this address"):
     """The path is answered at another address of the server only."""
-
-    code = "answers-elsewhere"
-    title = "Not at this address"
 
     def __init__(self, url: str) -> None:
         super().__init__(

@@ -19,20 +19,11 @@ from aiohttp import web
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.values import dataclass
+from bridge_server.web import traffic
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.aiohttp_internals import PREFER, body_of, noted_of
 from bridge_server.web.prefer import preferred_seconds
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import (
-    FIRST_FAILURE,
-    Exchange,
-    Kind,
-    Recorded,
-    TrafficLog,
-    batch_of,
-    made_by,
-    prefix_of,
-)
 
 MOST_ADDRESSES = 1_000
 PERIOD_SECONDS = 300
@@ -299,7 +290,7 @@ class Activities:
         """The function to call with the ids in the route's paths, shared by its side; None without any."""
         if row.who not in ("dapp", "wallet") or not id_in(row):
             return None
-        prefix = prefix_of(row.name)
+        prefix = traffic.prefix_of(row.name)
         return self._sees.setdefault((prefix, row.who), self._seeing(prefix, row.who == "dapp"))
 
     def note_session(self, prefix: str, answer: bytes) -> None:
@@ -352,7 +343,7 @@ class HeldPoll(NamedTuple):
     """A long poll that is held: the address of its client, and its entry in the record (None without one)."""
 
     address: str
-    recorded: Recorded | None
+    recorded: traffic.Recorded | None
 
 
 Begin: TypeAlias = Callable[[web.Request], HeldPoll | None]
@@ -371,7 +362,7 @@ class Observer:
 
     def __init__(
         self,
-        record: TrafficLog | None,
+        record: traffic.TrafficLog | None,
         clients: Clients,
         activities: Activities,
         made: RecentCounts,
@@ -412,17 +403,19 @@ class Observer:
             clients.begin_waiting(address)
             if record is None:
                 return HeldPoll(address, None)
-            exchange = Exchange(row.who, request.method, request.raw_path, row.name, 0, 0.0)
+            exchange = traffic.Exchange(row.who, request.method, request.raw_path, row.name, 0, 0.0)
             return HeldPoll(address, record.begin(exchange))
 
         return begin
 
     def _note_of(self, row: Route) -> Note:
         rare = self._rare_of(row)
-        if made_by(row.name) or row.body_limit_bytes or self._addresses.have_proxies:
+        if traffic.made_by(row.name) or row.body_limit_bytes or self._addresses.have_proxies:
             return rare
         drain, pending, sizes = self.drain, self._pending, self._sizes
-        found, empty = (Kind(row.who, row.method, row.name, status) for status in (_FOUND, _NO_CONTENT))
+        found, empty = (
+            traffic.Kind(row.who, row.method, row.name, status) for status in (_FOUND, _NO_CONTENT)
+        )
         see = self._activities.see_of(row)
         ids = None if see is None else self._ids.setdefault(see, [])
 
@@ -462,7 +455,7 @@ class Observer:
         self._pending.clear()
         record, figures_of = self._record, self._clients.figures
         if record is not None:
-            record.add(batch_of(record.last_number + 1, kinds, paths, began, took))
+            record.add(traffic.batch_of(record.last_number + 1, kinds, paths, began, took))
         for address, requests in Counter(addresses).items():
             figures_of(address).requests += requests
         for address, size in self._sizes:
@@ -475,7 +468,7 @@ class Observer:
 
     def _rare_of(self, row: Route) -> Note:
         """Records a request that made something, waited, failed or sent a body, at once."""
-        makes, name, note_end = made_by(row.name), row.name, self._note_end_of(row)
+        makes, name, note_end = traffic.made_by(row.name), row.name, self._note_end_of(row)
         clients, addresses, see, note_made = (
             self._clients, self._addresses, self._activities.see_of(row), self._note_made
         )  # fmt: skip
@@ -494,7 +487,7 @@ class Observer:
                 figures.refuse(request.get(REFUSED_BY, name))
             elif status == _SWITCHING_PROTOCOLS:
                 figures.sockets += 1
-            elif status < FIRST_FAILURE:
+            elif status < traffic.FIRST_FAILURE:
                 if see is not None:
                     see((request.match_info[id_name],), elapsed_us())
                 if makes:
@@ -505,17 +498,17 @@ class Observer:
 
     def _note_made(self, route: str, request: web.Request, answer: bytes) -> None:
         """Count a session or a call that was made, and know it by its id from now on."""
-        makes = made_by(route)
+        makes = traffic.made_by(route)
         self._made.count(makes)
         if makes == "session":
-            self._activities.note_session(prefix_of(route), answer)
+            self._activities.note_session(traffic.prefix_of(route), answer)
         else:
             self._activities.note_call(request.match_info["session_id"], body_of(request) or b"{}", answer)
 
     def _note_end_of(self, row: Route) -> _NoteEnd:
         """A function that counts one request of an address, and records it."""
         record, clients, who, name = self._record, self._clients, row.who, row.name
-        makes = made_by(name)
+        makes = traffic.made_by(name)
         drain, pending = self.drain, self._pending
 
         def note_end(
@@ -523,9 +516,9 @@ class Observer:
             started: float, seconds: float, wait: HeldPoll | None,
         ) -> None:  # fmt: skip
             side = who if status != _FORBIDDEN or "Origin" not in request.headers else _PAGE
-            about = body if makes or status >= FIRST_FAILURE else b""
+            about = body if makes or status >= traffic.FIRST_FAILURE else b""
             if wait is None:
-                kind = Kind(side, request.method, name, status, about)
+                kind = traffic.Kind(side, request.method, name, status, about)
                 pending.extend((kind, request.raw_path, started, seconds, address))
                 if len(pending) >= _MOST_PENDING * _VALUES_OF_ONE:
                     drain()

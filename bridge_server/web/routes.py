@@ -42,11 +42,9 @@ NO_ORIGINS = AllowedOrigins()
 def any_of(many: Iterable[AllowedOrigins]) -> AllowedOrigins:
     """The union of many: an origin is allowed if one of them allows it."""
     each = [origins for origins in many if origins]
-    return (
-        AllowedOrigins(admits=lambda origin: any(origin in origins for origins in each))
-        if each
-        else NO_ORIGINS
-    )
+    if not each:
+        return NO_ORIGINS
+    return AllowedOrigins(admits=lambda origin: any(origin in origins for origins in each))
 
 
 def is_loopback_origin(origin: str) -> bool:

@@ -13,24 +13,12 @@ from typing import Any, NamedTuple, NoReturn
 from aiohttp import web
 
 from bridge_server.kernel.errors import BridgeError
+from bridge_server.web import middleware
 from bridge_server.web.aiohttp_internals import QuickRoute, made_when_asked
 from bridge_server.web.answers import REQUEST_ID_HEADER, ready_made, share
 from bridge_server.web.connection import HAS_PAGES, PAGES_PATH, QUICK_ROUTES, GuardedRunner, RefusingRunner
 from bridge_server.web.limits import TokenBuckets
 from bridge_server.web.metrics import RequestFigures
-from bridge_server.web.middleware import (
-    Layer,
-    Strike,
-    bearer,
-    behind,
-    body,
-    cors,
-    faults,
-    plain_chunks,
-    rate_limits,
-    request_log,
-    traffic,
-)
 from bridge_server.web.open_connections import CONNECTIONS, Connections
 from bridge_server.web.problems import RequestIds, code_of_refusal, problem_of_refusal
 from bridge_server.web.recorder import Observer
@@ -61,7 +49,7 @@ class Watchers(NamedTuple):
     """The watchers of requests: the record of test mode, its ordered faults, and the operator's observer."""
 
     record: TrafficLog | None = None
-    strike: Strike | None = None
+    strike: middleware.Strike | None = None
     observer: Observer | None = None
 
 
@@ -69,10 +57,9 @@ NOBODY_WATCHES = Watchers()
 
 
 class Gateway:
-    """The layers of middleware around every handler, composed once per route from its row.
-
-    A route pays for the layers that its row asks for, and for no others: aiohttp's own chain is built again
-    for every request, which costs more than the layers do.
+    """The layers of middleware around every handler, composed once per route from its row. A route pays for
+    the layers that its row asks for, and for no others: aiohttp's own chain is built again for every request,
+    which costs more than the layers do.
     """
 
     def __init__(
@@ -97,32 +84,30 @@ class Gateway:
 
     def around(self, row: Route) -> Handler:
         """The row's handler behind its layers. It always answers; only a client's departure is raised."""
-        return behind(self.layers(row), row.handler, row)
+        return middleware.behind(self.layers(row), row.handler, row)
 
-    def layers(self, row: Route) -> Sequence[Layer | None]:
+    def layers(self, row: Route) -> Sequence[middleware.Layer | None]:
         """The order of all layers, outermost first; None in the place of a layer that the row does not need.
-
         An error of a layer or of the handler is answered, and leaves by all of them: a web page may read why
         it was refused, and a refusal is counted.
         """
         watchers = self._watchers
         return (
-            request_log(
+            middleware.request_log(
                 row, self._request_ids, self._connections, self._figures, self._lines, watchers.observer
             ),
-            traffic(row, watchers.record),
-            cors(row.access.any_origin, row.access.origins),
-            plain_chunks(),
-            faults(row, watchers.strike),
-            bearer(row),
-            rate_limits(row, self._connections.addresses, *self._charging),
-            body(row.body_limit_bytes),
+            middleware.traffic(row, watchers.record),
+            middleware.cors(row.access.any_origin, row.access.origins),
+            middleware.plain_chunks(),
+            middleware.faults(row, watchers.strike),
+            middleware.bearer(row),
+            middleware.rate_limits(row, self._connections.addresses, *self._charging),
+            middleware.body(row.body_limit_bytes),
         )
 
     def refuse(self, has_help: bool, request: web.BaseRequest, status: int, detail: str) -> web.Response:
-        """The answer to a request that could not be read, and so has no route.
-
-        It is all that the three outermost layers make of a problem. No header was read, and so no origin.
+        """The answer to a request that could not be read, and so has no route. It is all that the three
+        outermost layers make of a problem. No header was read, and so no origin.
         """
         request_id = self._request_ids.name(request)
         response = problem_of_refusal(status, detail, request_id, has_help)
@@ -168,7 +153,6 @@ def build_application(
 
 def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_SECONDS) -> web.AppRunner:
     """Runs the application: a handler ends when its client leaves, and bodies come as they were sent.
-
     Stopping waits for requests under way, at most twice `shutdown_seconds`.
     """
     options: dict[str, Any] = {
@@ -186,11 +170,8 @@ def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_
 
 
 def _add(application: web.Application, row: Route, gateway: Gateway) -> web.AbstractRoute:
-    add = (
-        application.router.add_get
-        if row.method == "GET"
-        else partial(application.router.add_route, row.method)
-    )
+    router = application.router
+    add = router.add_get if row.method == "GET" else partial(router.add_route, row.method)
     gateway.count(row)
     return made_when_asked(partial(add, row.path, expect_handler=_continue), partial(gateway.around, row))
 
@@ -228,7 +209,13 @@ def _other_method_handler(rows: list[Route]) -> Handler:
         if request.method == "OPTIONS":
             _note_refusals(rows, request)  # the browser sends nothing else, and shows no reason
             if open_methods:
-                return _preflight(request, open_methods)
+                wanted = request.headers.get("Access-Control-Request-Headers", "")
+                response = web.Response(status=204, headers=_PREFLIGHT_HEADERS)
+                response.headers["Access-Control-Allow-Methods"] = ", ".join(open_methods)
+                response.headers["Access-Control-Allow-Headers"] = (
+                    wanted if _HEADER_NAMES.fullmatch(wanted) else _USUAL_HEADERS
+                )
+                return response
         raise web.HTTPMethodNotAllowed(request.method, allowed)
 
     return other_method
@@ -236,17 +223,6 @@ def _other_method_handler(rows: list[Route]) -> Handler:
 
 def _anything_else(handler: Handler) -> Route:
     return Route(method="*", path=r"/{anything:[\s\S]*}", name="unrouted", handler=handler, access=ANY_PAGE)
-
-
-def _preflight(request: web.Request, methods: Sequence[str]) -> web.StreamResponse:
-    """The answer to a browser that asks whether it may send one of the methods to this path."""
-    wanted = request.headers.get("Access-Control-Request-Headers", "")
-    response = web.Response(status=204, headers=_PREFLIGHT_HEADERS)
-    response.headers["Access-Control-Allow-Methods"] = ", ".join(methods)
-    response.headers["Access-Control-Allow-Headers"] = (
-        wanted if _HEADER_NAMES.fullmatch(wanted) else _USUAL_HEADERS
-    )
-    return response
 
 
 def _note_refusals(rows: Iterable[Route], request: web.Request) -> None:

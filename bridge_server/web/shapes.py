@@ -57,9 +57,8 @@ if TYPE_CHECKING:
 else:
 
     class TypedDict:
-        """A TypedDict for the type checker; for pydantic one is made when a schema is drawn.
-
-        Each costs a start 0.1 ms, and the operator's side has eighty.
+        """A TypedDict for the type checker; for pydantic one is made when a schema is drawn. Each costs a
+        start 0.1 ms, and the operator's side has eighty.
         """
 
         def __new__(cls, name: str, members: dict[str, Any]) -> type:
@@ -120,7 +119,4 @@ def done(meaning: str) -> tuple[DescribedAnswer, ...]:
 def page_parameters(next_text: str = "`next` of the page before.", limit: int = 100) -> tuple[Parameter, ...]:
     """`after` and `limit` of a list that comes page by page."""
     schema = {"type": "integer", "minimum": 1, "maximum": 1000, "default": limit}
-    return (
-        Parameter("after", next_text),
-        Parameter("limit", "How many at most.", schema, example="10"),
-    )
+    return (Parameter("after", next_text), Parameter("limit", "How many at most.", schema, example="10"))

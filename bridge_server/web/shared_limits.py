@@ -70,9 +70,7 @@ class _Lease:
         self, limit: Limit, tokens: int, full_at_us: int, others: int, spent_until_us: int, now_us: int
     ) -> None:
         """Add tokens that the database has given; `full_at_us` is when the bucket is full again, as it says
-        now.
-
-        `others` is the number of other processes. The tokens of the charge that asked have come back at
+        now. `others` is the number of other processes. The tokens of the charge that asked have come back at
         `spent_until_us` at the earliest.
         """
         self.tokens = self.usable(limit, now_us) + tokens

@@ -14,24 +14,17 @@ from aiohttp import WSCloseCode, WSMsgType, hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_websocket import WSMessageNoDecodeText
 
-from bridge_server.kernel.errors import (
-    BridgeError,
-    InvalidInputError,
-    LimitError,
-    TooLargeError,
-    UnavailableError,
-    UnsupportedMediaError,
-)
+from bridge_server.kernel import errors
 from bridge_server.web.aiohttp_internals import LATER, PromptSocket
 from bridge_server.web.answers import ready_made
 from bridge_server.web.connection import Connection, connection_of
 
-_CLOSE_CODE_OF_KIND: dict[type[BridgeError], WSCloseCode] = {
-    UnsupportedMediaError: WSCloseCode.INVALID_TEXT,
-    InvalidInputError: WSCloseCode.POLICY_VIOLATION,
-    TooLargeError: WSCloseCode.MESSAGE_TOO_BIG,
-    LimitError: WSCloseCode.TRY_AGAIN_LATER,
-    UnavailableError: WSCloseCode.TRY_AGAIN_LATER,
+_CLOSE_CODE_OF_KIND: dict[type[errors.BridgeError], WSCloseCode] = {
+    errors.UnsupportedMediaError: WSCloseCode.INVALID_TEXT,
+    errors.InvalidInputError: WSCloseCode.POLICY_VIOLATION,
+    errors.TooLargeError: WSCloseCode.MESSAGE_TOO_BIG,
+    errors.LimitError: WSCloseCode.TRY_AGAIN_LATER,
+    errors.UnavailableError: WSCloseCode.TRY_AGAIN_LATER,
 }
 
 _LONGEST_REASON_BYTES = 123
@@ -56,23 +49,18 @@ class Party(Protocol):
 
     def join(self, outlet: "Socket") -> None:
         """Take the socket, which is open now."""
-        ...
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
         """Process a message, perhaps no UTF-8. The next one waits for an awaitable that is returned."""
-        ...
 
     async def settle(self) -> None:
         """Return once all earlier messages are safe: the client's ping or close frame is answered then."""
-        ...
 
     def recognise(self, pong: bytes) -> None:
         """Note that the client answered a ping, and has received the frames before it."""
-        ...
 
     def leave(self) -> None:
         """Leave: the socket is closed, or was never open. Called at least once, whatever happens."""
-        ...
 
 
 class Socket(PromptSocket):
@@ -105,7 +93,10 @@ class Socket(PromptSocket):
         """Return this socket if the request is a WebSocket handshake. Raises InvalidInputError otherwise."""
         if not self._is_handshake(request):
             self._party.leave()
-            raise _no_handshake()
+            raise errors.InvalidInputError(
+                "This is no WebSocket handshake (RFC 6455): it takes no body, Connection: Upgrade, "
+                "Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key of 16 bytes in Base64."
+            )
         return self
 
     def abandon(self) -> None:
@@ -146,7 +137,8 @@ class Socket(PromptSocket):
             message = message or self._too_big.encode()
         self._write_joined()
         self._is_ending = True
-        self._give_up_later()
+        if not self.closed and self._transport is not None:  # the client may not read everything
+            asyncio.get_running_loop().call_later(_GOODBYE_SECONDS, self._transport.abort)
         return await super().close(code=code, message=message, drain=drain)
 
     def push(self, frame: bytes) -> None:
@@ -155,7 +147,8 @@ class Socket(PromptSocket):
         if self._is_ending or transport is None or transport.is_closing():
             return
         if self._joined:
-            frame = self._take_joined() + frame
+            frames, self._joined, self._joined_bytes = b"".join(self._joined), [], 0
+            frame = frames + frame
         if connection is not None and not connection.has_room():
             self.end(self._try_again, "Others read too slowly. Connect again for the rest.")
             return
@@ -215,15 +208,11 @@ class Socket(PromptSocket):
         if self._joined:
             self.push(b"")
 
-    def _take_joined(self) -> bytes:
-        frames, self._joined, self._joined_bytes = b"".join(self._joined), [], 0
-        return frames
-
     async def _talk(self) -> None:
         try:
             while await self._process(await self._next_message()):
                 pass
-        except BridgeError as error:
+        except errors.BridgeError as error:
             code = close_code(error)
             if code == WSCloseCode.TRY_AGAIN_LATER:
                 code = self._try_again
@@ -250,7 +239,9 @@ class Socket(PromptSocket):
             self._write_joined()
             await self.pong(message.data)
         else:
-            await self._part(kind)
+            if kind is WSMsgType.CLOSE:
+                await self._party.settle()
+                await self.close(drain=False)
             return False
         return True
 
@@ -263,16 +254,6 @@ class Socket(PromptSocket):
             return await self.receive()
         finally:
             self.frames.is_idle = False
-
-    async def _part(self, last: WSMsgType) -> None:
-        if last is WSMsgType.CLOSE:
-            await self._party.settle()
-            await self.close(drain=False)
-
-    def _give_up_later(self) -> None:
-        """Break the connection off if the client has not read everything when its time is up."""
-        if not self.closed and self._transport is not None:
-            asyncio.get_running_loop().call_later(_GOODBYE_SECONDS, self._transport.abort)
 
 
 def text_frame(text: bytes) -> bytes:
@@ -290,7 +271,7 @@ def ping_frame(payload: bytes) -> bytes:
     return _SHORT(_PING, len(payload)) + payload
 
 
-def close_code(error: BridgeError) -> WSCloseCode:
+def close_code(error: errors.BridgeError) -> WSCloseCode:
     """The code with which a failure of this kind closes a socket."""
     kinds = (kind for kind in type(error).__mro__ if kind in _CLOSE_CODE_OF_KIND)
     return _CLOSE_CODE_OF_KIND[next(kinds)]
@@ -306,12 +287,4 @@ def wants_socket(request: web.Request) -> bool:
     return (
         request.method == hdrs.METH_GET
         and request.headers.get(hdrs.UPGRADE, "").strip().lower() == "websocket"
-    )
-
-
-def _no_handshake() -> InvalidInputError:
-    """The failure of a request that asks for a WebSocket in a wrong way."""
-    return InvalidInputError(
-        "This is no WebSocket handshake (RFC 6455): it takes no body, Connection: Upgrade, "
-        "Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key of 16 bytes in Base64."
     )

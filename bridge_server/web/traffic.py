@@ -85,9 +85,8 @@ class Exchange:
 
 @dataclass(slots=True)
 class Recorded:
-    """An exchange in the record. Numbers and changes are counted together, from 1 on.
-
-    A long poll has its number from the moment at which it began to wait; `change` grows when it is answered.
+    """An exchange in the record. Numbers and changes are counted together, from 1 on. A long poll has its
+    number from the moment at which it began to wait; `change` grows when it is answered.
     """
 
     number: int
@@ -210,11 +209,9 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Requests with successive numbers, from `first` on, in the order of their answers.
-
-    A batch is one text of paths, the bytes of its times and the kinds of the requests: a quarter of the
-    memory that an object for each request takes. What the record keeps costs every later request a part of
-    the processor's cache.
+    """Requests with successive numbers, from `first` on, in the order of their answers. A batch is one text
+    of paths, the bytes of its times and the kinds of the requests: a quarter of the memory that an object for
+    each request takes. What the record keeps costs every later request a part of the processor's cache.
     """
 
     first: int
@@ -280,10 +277,8 @@ answer waits for it, and must not raise.
 
 
 class TrafficLog:
-    """The newest exchanges; the oldest go when there are too many.
-
-    Without `keeps_contents` it shows neither headers nor bodies, and of long ids only the beginning: an id is
-    a capability.
+    """The newest exchanges; the oldest go when there are too many. Without `keeps_contents` it shows neither
+    headers nor bodies, and of long ids only the beginning: an id is a capability.
     """
 
     def __init__(self, signals: Signals, clock: Clock, *, keeps_contents: bool) -> None:
@@ -438,7 +433,11 @@ class TrafficLog:
             self._kept_requests -= oldest
 
     def _answered_after(self, change: int) -> Iterator[Recorded]:
-        counter_began_at_ms = self._beginning_of_counter_ms()
+        # The time of day at which the performance counter was 0 moves when the clock is set.
+        began_at_ms = self._clock.now_ms() - perf_counter() * 1_000
+        if abs(began_at_ms - self._counter_began_at_ms) > _JITTER_MS:
+            self._counter_began_at_ms = began_at_ms
+        counter_began_at_ms = self._counter_began_at_ms
         for kept in reversed(self._kept):
             if (kept.change if isinstance(kept, Recorded) else kept.last) <= change:
                 return
@@ -446,13 +445,6 @@ class TrafficLog:
                 if each.change <= change:
                     return
                 yield each
-
-    def _beginning_of_counter_ms(self) -> float:
-        """The time of day at which the performance counter was 0, which moves when the clock is set."""
-        began_at_ms = self._clock.now_ms() - perf_counter() * 1_000
-        if abs(began_at_ms - self._counter_began_at_ms) > _JITTER_MS:
-            self._counter_began_at_ms = began_at_ms
-        return self._counter_began_at_ms
 
 
 def _requests_of(kept: Recorded | Batch) -> int:

@@ -1,6 +1,7 @@
 """deploy/Dockerfile: built where a Docker daemon answers; elsewhere its lines work as they stand.
 
-Then the image's directories are in a directory of the test, and the base image is this machine.
+Then the image's directories are in a directory of the test, and the base image is this machine, with the
+Python and the pip of these tests.
 """
 
 import json
@@ -9,6 +10,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,7 +75,7 @@ class Image:
                 shutil.copy(_ROOT / source, folder)
 
     def _run(self, rest: str) -> None:
-        played = {"PATH": f"{self.root / 'played'}:{os.environ['PATH']}"}
+        played = {"PATH": f"{self.root / 'played'}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
         finished = subprocess.run(
             ["sh", "-euc", self._here(rest)],
             env={**self.variables(), **played, **LAZY_PIP},

@@ -1,6 +1,4 @@
-"""`bridge-server doctor`, and its checks of the running server: directly, its settings, through the proxy,
-push services.
-"""
+"""`bridge-server doctor`, and its checks of the running server, its settings, proxy and push services."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -367,9 +365,5 @@ async def _elsewhere(seen: Examination) -> list[Finding]:
         checks: list[Coroutine[Any, Any, list[Finding]]] = [check_server(seen, session)]
         if seen.url is not None:
             checks.append(check_running_settings(seen, seen.url))
-        checks += [
-            check_public_url(seen, session),
-            check_pushes(seen),
-            machine.check_clock(seen),
-        ]
+        checks += [check_public_url(seen, session), check_pushes(seen), machine.check_clock(seen)]
         return [finding for found in await asyncio.gather(*checks) for finding in found]

@@ -26,10 +26,7 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
-from bridge_server.storage.backup import read_record
-from bridge_server.storage.data_directory import DataDirectoryError, require_data
-from bridge_server.storage.migrate import packaged_migrations
-from bridge_server.storage.restore import Inspected, InspectionError, inspected
+from bridge_server.storage import backup, data_directory, migrate, restore
 
 
 class Level(StrEnum):
@@ -128,7 +125,7 @@ def check_backups(seen: Examination) -> Iterator[Finding]:
     """The time of the last backup, and whether it is still there."""
     if seen.settings.database is not None:  # PostgreSQL's own programs make and keep them
         return
-    last = read_record(seen.settings.data_dir)
+    last = backup.read_record(seen.settings.data_dir)
     if last is None:
         yield warn("backup", "none was made yet", _BACKUP_CURE)
         return
@@ -222,12 +219,12 @@ def check_database(seen: Examination) -> Iterator[Finding]:
         yield fail(_DATABASE, text, cure)
         return
     try:
-        require_data(file)
-        found = inspected(file)
-    except DataDirectoryError as error:
+        data_directory.require_data(file)
+        found = restore.inspected(file)
+    except data_directory.DataDirectoryError as error:
         yield fail(_DATABASE, str(error))
         return
-    except InspectionError as error:
+    except restore.InspectionError as error:
         yield fail(_DATABASE, f"{file} cannot be read ({error})", _RESTORE)
         return
     yield _database_state(found)
@@ -245,8 +242,8 @@ def check_database(seen: Examination) -> Iterator[Finding]:
             yield ok(_DATABASE, text)
 
 
-def _database_state(found: Inspected) -> Finding:
-    newest = packaged_migrations()[-1].version
+def _database_state(found: restore.Inspected) -> Finding:
+    newest = migrate.packaged_migrations()[-1].version
     if found.damage is not None:
         return fail(_DATABASE, f"it is damaged ({found.damage})", _RESTORE)
     if found.schema > newest:

@@ -85,18 +85,12 @@ class ListeningError(OSError):
     """The control API cannot listen there; the text says why."""
 
 
-class BridgeFailedError(UpstreamError):
+class BridgeFailedError(UpstreamError, code="bridge-failed", title="The bridge failed"):
     """The bridge of a session cannot be used, or its dapp did not answer."""
 
-    code = "bridge-failed"
-    title = "The bridge failed"
 
-
-class SessionOverError(ConflictError):
+class SessionOverError(ConflictError, code="session-over", title="The session is over"):
     """The session of the dapp is over."""
-
-    code = "session-over"
-    title = "The session is over"
 
 
 class ControlHandlers:

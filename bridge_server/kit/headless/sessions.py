@@ -28,25 +28,16 @@ class SessionState(StrEnum):
     ENDED = "ended"
 
 
-class SessionStateError(ConflictError):
+class SessionStateError(ConflictError, code="session-state", title="The session's state forbids it"):
     """The state of the session forbids the change."""
 
-    code = "session-state"
-    title = "The session's state forbids it"
 
-
-class UnknownSessionError(NotFoundError):
+class UnknownSessionError(NotFoundError, code="unknown-session", title="Unknown session"):
     """There is no such session."""
 
-    code = "unknown-session"
-    title = "Unknown session"
 
-
-class UnknownIndexError(InvalidInputError):
+class UnknownIndexError(InvalidInputError, code="unknown-index", title="Unknown account"):
     """The wallet has no such account."""
-
-    code = "unknown-index"
-    title = "Unknown account"
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,18 +289,12 @@ Deliver = Callable[[Outcome], Coroutine[Any, Any, None]]
 """Brings the outcome of a call to its dapp."""
 
 
-class CallDecidedError(ConflictError):
+class CallDecidedError(ConflictError, code="call-decided", title="The call does not wait for a decision"):
     """The call does not wait for a decision."""
 
-    code = "call-decided"
-    title = "The call does not wait for a decision"
 
-
-class UnknownCallError(NotFoundError):
+class UnknownCallError(NotFoundError, code="unknown-call", title="Unknown call"):
     """There is no such call."""
-
-    code = "unknown-call"
-    title = "Unknown call"
 
 
 @dataclass(slots=True, eq=False)

@@ -286,14 +286,10 @@ def topic_of(uri: str) -> str:
 # How a call is answered: by the first rule that matches, else by the policy, else by the test program.
 
 
-class NotConnectedError(ForbiddenError):
+class NotConnectedError(ForbiddenError, code="not-connected", title="Not connected"):
     """The wallet has not approved a session with the dapp."""
 
-    code = "not-connected"
-    title = "Not connected"
-
-    def __init__(self) -> None:
-        super().__init__("The wallet has no approved session with this dapp: call eth_requestAccounts first.")
+    detail = "The wallet has no approved session with this dapp: call eth_requestAccounts first."
 
 
 class Answering:

@@ -15,14 +15,8 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.guarded_client import Outcome, Verdict, judge_error
 from bridge_server.push.keys import ApnsSettings, es256, signing_key
 from bridge_server.push.models import PushNotice
+from bridge_server.push.providers import messages
 from bridge_server.push.providers.http2 import Headers, Http2Client, Http2Error, client_tls
-from bridge_server.push.providers.messages import (
-    APNS_PAYLOAD_LIMIT_BYTES,
-    apns_headers,
-    apns_payload,
-    judge_apns,
-    says_expired,
-)
 from bridge_server.push.providers.provider import ServiceAnswer, service_answer
 
 # Apple documents no size; most tokens have 32 bytes, some kinds have more.
@@ -74,11 +68,11 @@ class ApnsProvider:
     async def push(self, token: str, notice: PushNotice) -> Outcome:
         """Attempt to deliver once; if APNs calls the provider token expired, try once more with a new one."""
         try:
-            body = apns_payload(notice)
-            if len(body) > APNS_PAYLOAD_LIMIT_BYTES:
+            body = messages.apns_payload(notice)
+            if len(body) > messages.APNS_PAYLOAD_LIMIT_BYTES:
                 return Outcome(
                     Verdict.REFUSED,
-                    f"the payload has {len(body)} bytes, and APNs takes {APNS_PAYLOAD_LIMIT_BYTES}",
+                    f"the payload has {len(body)} bytes, and APNs takes {messages.APNS_PAYLOAD_LIMIT_BYTES}",
                 )
             if not _TOKEN.fullmatch(token):
                 return Outcome(Verdict.GONE, "it is not an APNs device token")
@@ -92,14 +86,14 @@ class ApnsProvider:
         return outcome
 
     async def _attempt(self, path: str, notice: PushNotice, body: bytes) -> Outcome:
-        fields = apns_headers(notice, self._settings.topic, self._clock.now_ms())
+        fields = messages.apns_headers(notice, self._settings.topic, self._clock.now_ms())
         provider_token = self._tokens.current()
         answer = await self._send(path, fields, body, provider_token)
-        if says_expired(answer):
+        if messages.says_expired(answer):
             fresh = self._tokens.replaced(provider_token)
             if fresh is not None:
                 answer = await self._send(path, fields, body, fresh)
-        return judge_apns(answer, proven=self._proven)
+        return messages.judge_apns(answer, proven=self._proven)
 
     async def _send(
         self, path: str, fields: Headers, body: bytes, provider_token: ProviderToken

@@ -1,7 +1,4 @@
-"""Firebase Cloud Messaging (FCM), HTTP v1.
-
-https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages/send
-"""
+"""FCM, HTTP v1: https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages/send"""
 
 import asyncio
 import re
@@ -100,9 +97,7 @@ class FcmProvider:
             self._session = None
 
     def checked_token(self, token: str) -> str:
-        """The token, if it can be an FCM registration token, whose form Google does not document. Raises
-        ValueError.
-        """
+        """The token, if it can be one of FCM, whose form Google does not document. Raises ValueError."""
         if not _REGISTRATION_TOKEN.fullmatch(token):
             raise ValueError(
                 "an FCM registration token has 1 to 4096 printable ASCII characters, and no space"

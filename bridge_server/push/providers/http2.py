@@ -113,9 +113,7 @@ def _text(field: bytes | str) -> str:
 
 
 class StreamQueue:
-    """Requests that wait for a stream: a first-in, first-out queue. `free` returns how many streams may be
-    opened now.
-    """
+    """Requests that wait for a stream, first in, first out. `free` returns how many may be opened now."""
 
     def __init__(self, free: Callable[[], int]) -> None:
         self._free = free
@@ -211,7 +209,8 @@ class Http2Connection(asyncio.Protocol):
         self._exchanges: dict[int, Http2Exchange] = {}
         self._turns = StreamQueue(self._free_streams)
         self._opened: asyncio.Future[None] = self._loop.create_future()
-        self._lost: asyncio.Future[None] = self._loop.create_future()
+        self.lost: asyncio.Future[None] = self._loop.create_future()
+        """Done when the connection is closed."""
         self._retired = False
         self._flushing = False
         self._heard_at = self._used_at = self._loop.time()
@@ -221,12 +220,7 @@ class Http2Connection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """Whether the connection accepts new requests."""
-        return not self._retired and not self._lost.done()
-
-    @property
-    def lost(self) -> asyncio.Future[None]:
-        """A future that is done when the connection is closed."""
-        return self._lost
+        return not self._retired and not self.lost.done()
 
     @property
     def idle_seconds(self) -> float:
@@ -235,7 +229,7 @@ class Http2Connection(asyncio.Protocol):
 
     async def opened(self) -> None:
         """Wait for the server's settings. Raises Http2Error if the connection breaks first."""
-        await asyncio.wait([self._opened, self._lost], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([self._opened, self.lost], return_when=asyncio.FIRST_COMPLETED)
         if not self._opened.done():
             raise Http2Error("the server closed the new connection")
 
@@ -263,10 +257,10 @@ class Http2Connection(asyncio.Protocol):
         self._retired = True
         self._turns.wake_all()
         self._close()
-        await asyncio.wait([self._lost], timeout=_CLOSING_SECONDS)
-        if not self._lost.done() and self._transport is not None:
+        await asyncio.wait([self.lost], timeout=_CLOSING_SECONDS)
+        if not self.lost.done() and self._transport is not None:
             self._transport.abort()
-            await asyncio.wait([self._lost], timeout=_CLOSING_SECONDS)
+            await asyncio.wait([self.lost], timeout=_CLOSING_SECONDS)
 
     # Start and end of a request.
 
@@ -285,7 +279,7 @@ class Http2Connection(asyncio.Protocol):
     def _end(self, stream_id: int, exchange: Http2Exchange) -> None:
         del self._exchanges[stream_id]
         self._used_at = self._loop.time()
-        if self._lost.done():
+        if self.lost.done():
             return
         if not exchange.ended or exchange.unsent:
             with suppress(h2.exceptions.ProtocolError):  # the stream is closed already
@@ -363,8 +357,8 @@ class Http2Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Fail the requests in flight and wake the waiting ones."""
         self._retired = True
-        if not self._lost.done():
-            self._lost.set_result(None)
+        if not self.lost.done():
+            self.lost.set_result(None)
         for exchange in self._exchanges.values():
             exchange.fail(ConnectionLostError("the connection was closed before an answer"))
         self._turns.wake_all()

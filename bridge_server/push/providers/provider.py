@@ -31,7 +31,6 @@ class Provider(Protocol):
 
     def checked_token(self, token: str) -> str:
         """The token in its normal form. Raises ValueError if it does not have the provider's form."""
-        ...
 
     async def push(self, token: str, notice: PushNotice) -> Outcome:
         """Attempt to deliver once. Every failure is an outcome; no exception is raised.
@@ -40,7 +39,6 @@ class Provider(Protocol):
         after the provider's Retry-After. REFUSED: this notice will never be accepted, for instance because
         it is too large. BLOCKED: the provider refuses this server's credentials, so every push would fail.
         """
-        ...
 
 
 ProviderOf: TypeAlias = Callable[[Clock], Provider]

@@ -38,14 +38,7 @@ from bridge_server.outbox.guarded_client import (
 )
 from bridge_server.push.keys import VapidIdentity, raw_public_key
 from bridge_server.push.models import PushNotice
-from bridge_server.push.providers.messages import (
-    KNOWN_SERVICES,
-    LARGEST_PLAINTEXT_BYTES,
-    LONGEST_TTL_SECONDS,
-    judge_webpush,
-    padding_for,
-    write_payload,
-)
+from bridge_server.push.providers import messages
 
 LONGEST_SUBSCRIPTION_BYTES = 4_096
 
@@ -109,20 +102,17 @@ class WebPushProvider:
         clock: Clock,
         *,
         look_up: LookUp = look_up,
-        known_services: Mapping[str, bytes] = KNOWN_SERVICES,
+        known_services: Mapping[str, bytes] = messages.KNOWN_SERVICES,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._look_up = look_up
         self._known_services = known_services
         self._identity = VapidIdentity(settings.vapid_private_key, settings.vapid_subject)
+        self.public_key = self._identity.public_key
+        """The public key, which web pages use as `applicationServerKey`."""
         self._session: aiohttp.ClientSession | None = None
         self._sealing: ThreadPoolExecutor | None = None
-
-    @property
-    def public_key(self) -> str:
-        """The public key, which web pages use as `applicationServerKey`."""
-        return self._identity.public_key
 
     async def __aenter__(self) -> Self:
         rule = anywhere if self._settings.allow_private else public_only
@@ -147,7 +137,7 @@ class WebPushProvider:
         large has its body shortened; if that is not enough, it is REFUSED.
         """
         assert self._session is not None, "the provider is not open"
-        payload = write_payload(notice)
+        payload = messages.write_payload(notice)
         if payload is None:
             return Outcome(Verdict.REFUSED, "the notice is too large for a push message, or is not text")
         try:
@@ -168,7 +158,7 @@ class WebPushProvider:
             subscription.endpoint, data=body, headers=headers, allow_redirects=False
         ) as response:
             text = await read_limited(response)
-            return judge_webpush(
+            return messages.judge_webpush(
                 response.status,
                 response.headers,
                 text,
@@ -187,7 +177,7 @@ class WebPushProvider:
             subscription.auth_secret,
             sender_key=ECC.generate(curve="P-256", randfunc=token_bytes),
             salt=token_bytes(SALT_BYTES),
-            padding_bytes=padding_for(payload),
+            padding_bytes=messages.padding_for(payload),
         )
         headers: dict[str, str] = {
             hdrs.AUTHORIZATION: self._identity.authorization(subscription.origin, now_ms),
@@ -201,7 +191,7 @@ class WebPushProvider:
         # hexadecimal, because Mozilla documents only letters and digits of the base64url alphabet.
         topic = hashlib.sha256(notice.message_id.encode()).hexdigest()[:_TOPIC_CHARACTERS]
         return {
-            "TTL": str(max(0, min(notice.ttl_seconds, LONGEST_TTL_SECONDS))),
+            "TTL": str(max(0, min(notice.ttl_seconds, messages.LONGEST_TTL_SECONDS))),
             "Urgency": self._settings.urgency,
             "Topic": topic,
             hdrs.ACCEPT_ENCODING: "identity",
@@ -306,8 +296,8 @@ def encrypt(
 
     Raises ValueError when the plaintext and its padding are too long.
     """
-    if len(plaintext) + padding_bytes > LARGEST_PLAINTEXT_BYTES:
-        raise ValueError(f"a push message holds at most {LARGEST_PLAINTEXT_BYTES} bytes")
+    if len(plaintext) + padding_bytes > messages.LARGEST_PLAINTEXT_BYTES:
+        raise ValueError(f"a push message holds at most {messages.LARGEST_PLAINTEXT_BYTES} bytes")
     sender_point = raw_public_key(sender_key)
     shared = key_agreement(eph_priv=sender_key, static_pub=receiver_key, kdf=bytes)
     both = raw_public_key(receiver_key) + sender_point

@@ -14,14 +14,8 @@ from bridge_server.kernel.background import settle
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, spend
 from bridge_server.kernel.values import dataclass
+from bridge_server.storage.postgres import failures
 from bridge_server.storage.postgres.connection import KeptConnection
-from bridge_server.storage.postgres.failures import (
-    LostConnectionError,
-    is_stale,
-    lost_or,
-    passing_failure,
-    unasked,
-)
 
 _MOST_BUCKETS = 500
 _MOST_WAITING = 20_000
@@ -127,9 +121,8 @@ class BucketCharges:
         self.most, self.has_extra = spend(limit, after_us, now_us, cost=0).remaining, True
 
     def refuse(self, attempt: Sequence[WaitingCharge], extra: int, present_us: int, now_us: int) -> None:
-        """Leave charges that may fit for the next attempt: without extra tokens, or fewer at once.
-
-        A charge that does not fit alone is refused, with every charge of that moment that is no smaller.
+        """Leave charges that may fit for the next attempt: without extra tokens, or fewer at once. A charge
+        that does not fit alone is refused, with every charge of that moment that is no smaller.
         """
         if extra or len(attempt) > 1:
             self.has_extra = False
@@ -173,13 +166,14 @@ class SharedBuckets:
     async def spend(
         self, limit: Limit, key: str, tokens: int, *, extra: int = 0, is_durable: bool = True
     ) -> Spent:
-        """Try to take the tokens; fewer than 0 are given back.
-
-        `extra` tokens are taken besides, by one charge of this moment, if there are as many. A
-        charge that is not durable may be forgotten when the database server crashes. Raises UnavailableError.
+        """Try to take the tokens; fewer than 0 are given back. `extra` tokens are taken besides, by one
+        charge of this moment, if there are as many. A charge that is not durable may be forgotten when the
+        database server crashes. Raises UnavailableError.
         """
         if self._link is None or not self._link.is_open or self._waiting >= _MOST_WAITING:
-            raise unasked(_NOT_LOOKED_UP, "there is no connection to the database, or too many wait for it")
+            raise failures.unasked(
+                _NOT_LOOKED_UP, "there is no connection to the database, or too many wait for it"
+            )
         ask = WaitingCharge(tokens, extra, is_durable, asyncio.get_running_loop().create_future())
         row = self._rows.get((limit.name, key))
         if row is None:
@@ -227,12 +221,9 @@ class SharedBuckets:
                 row.refuse(attempt, extra, present_us, now_us)
                 owed_us = present_us - now_us - row.limit.window_us
                 if owed_us > CLOCKS_DIFFER_US or interval_us != row.limit.interval_us:
-                    self._set_right(row)
+                    # The charge writes the bucket by the present clock and limit, which a refusal does not.
+                    row.asks.insert(0, WaitingCharge(0, 0, False, asyncio.get_running_loop().create_future()))
             rows = [row for row in rows if row.asks]
-
-    def _set_right(self, row: BucketCharges) -> None:
-        """Write the bucket as it is by the present clock and limit, which a refusal does not."""
-        row.asks.insert(0, WaitingCharge(0, 0, False, asyncio.get_running_loop().create_future()))
 
     async def _exchange(
         self,
@@ -257,7 +248,7 @@ class SharedBuckets:
         try:
             return await self._fetched(arguments)
         except Exception as error:
-            if not is_stale(error):
+            if not failures.is_stale(error):
                 raise
             self._prepared = (None, None)
             return await self._fetched(arguments)
@@ -271,7 +262,7 @@ class SharedBuckets:
                 self._prepared = (wire, await wire.prepare(_SPEND, name=f"bridge_buckets_{self._names}"))
             rows: list[Any] = await self._prepared[1].fetch(*arguments)
         except Exception as error:
-            found = lost_or(error, wire)
+            found = failures.lost_or(error, wire)
             if isinstance(found, TimeoutError):
                 self._link.drop()
             raise found from error
@@ -281,10 +272,10 @@ class SharedBuckets:
         """All that waits; without a connection there is no sense in asking for the rest."""
         if self._link is not None:
             self._link.note(error)
-        reason = passing_failure(error)
-        failure = error if reason is None else unasked(_NOT_LOOKED_UP, reason)
+        reason = failures.passing_failure(error)
+        failure = error if reason is None else failures.unasked(_NOT_LOOKED_UP, reason)
         left = [row for row in rows if row.asks]
-        if isinstance(error, LostConnectionError):
+        if isinstance(error, failures.LostConnectionError):
             left += self._rows.values()
             self._rows, self._waiting = {}, 0
         for row in left:

@@ -26,10 +26,9 @@ _MOST_US = 2_000_000
 
 
 class CorrectedClock:
-    """The time of the database server at the last comparison, and the time that has elapsed here since.
-
-    So a step of the machine's own clock moves nothing. A difference is made up for by a millisecond a second,
-    one of more than two seconds at once.
+    """The time of the database server at the last comparison, and the time that has elapsed here since. So a
+    step of the machine's own clock moves nothing. A difference is made up for by a millisecond a second, one
+    of more than two seconds at once.
     """
 
     def __init__(self, clock: Clock) -> None:

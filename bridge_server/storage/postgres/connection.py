@@ -12,14 +12,7 @@ import structlog
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.storage.postgres.failures import (
-    DISK_FULL,
-    WIRE_FAILURES,
-    LostConnectionError,
-    StandbyError,
-    sqlstate,
-    what_to_do,
-)
+from bridge_server.storage.postgres import failures
 from bridge_server.storage.postgres.statements import Statements, Texts
 
 EXCHANGE_SECONDS = 20.0
@@ -57,9 +50,8 @@ log = structlog.get_logger()
 
 
 async def connect(url: str, name: str, *, is_pooled: bool = False, **settings: str) -> Any:
-    """A connection of asyncpg to a server that takes writes. The server lists it under `name`.
-
-    A pooler refuses settings: with one they are the database role's. Raises what asyncpg raises, and OSError.
+    """A connection of asyncpg to a server that takes writes. The server lists it under `name`. A pooler
+    refuses settings: with one they are the database role's. Raises what asyncpg raises, and OSError.
     """
     try:
         return await asyncpg.connect(
@@ -71,24 +63,19 @@ async def connect(url: str, name: str, *, is_pooled: bool = False, **settings: s
             server_settings={"application_name": name, **({} if is_pooled else {**_SETTINGS, **settings})},
         )
     except asyncpg.exceptions.TargetServerAttributeNotMatched as error:
-        raise StandbyError(str(error)) from error
+        raise failures.StandbyError(str(error)) from error
 
 
 class KeptConnection:
     """A connection for one purpose. When it ends, another one takes its place as soon as there can be one."""
 
     def __init__(
-        self,
-        name: str,
-        texts: Texts,
-        open_connection: Callable[[], Awaitable[Any]],
-        *,
-        is_pooled: bool = False,
+        self, name: str, texts: Texts, connect: Callable[[], Awaitable[Any]], *, is_pooled: bool = False
     ) -> None:
         self._name = name
         self._is_pooled = is_pooled
         self._texts = texts
-        self._open = open_connection
+        self._open = connect
         self._connection: Any = None
         self._pid = 0
         self._former_pids: deque[int] = deque(maxlen=_MOST_FORMER)
@@ -110,7 +97,6 @@ class KeptConnection:
     @property
     def is_open(self) -> bool:
         """Whether there is a connection at this moment. An end that is seen here has another one opened.
-
         asyncpg calls no listener when an exchange begins between the last message of the server, which says
         that it ends the connection, and the end: it closes the connection without a word.
         """
@@ -125,19 +111,18 @@ class KeptConnection:
     def wire(self) -> Any:
         """The connection of asyncpg. Raises LostConnectionError."""
         if not self.is_open:
-            raise LostConnectionError
+            raise failures.LostConnectionError
         return self._connection
 
     def note(self, error: BaseException) -> None:
         """Note the error of a write."""
-        if sqlstate(error) == DISK_FULL:
+        if failures.sqlstate(error) == failures.DISK_FULL:
             self._refused_for_space_at = asyncio.get_running_loop().time()
 
     @property
     def is_short_of_space(self) -> bool:
-        """Whether a write was refused a moment ago because the disk of the database is full.
-
-        A write that finds room in a page that is there succeeds meanwhile, so that one proves nothing.
+        """Whether a write was refused a moment ago because the disk of the database is full. A write that
+        finds room in a page that is there succeeds meanwhile, so that one proves nothing.
         """
         return asyncio.get_running_loop().time() - self._refused_for_space_at < _FULL_SECONDS
 
@@ -160,7 +145,7 @@ class KeptConnection:
         wire = await self._open()
         wire.add_termination_listener(self._on_end)
         if wire.is_closed():  # before there was a listener
-            raise LostConnectionError
+            raise failures.LostConnectionError
         self._pid = wire.get_server_pid()
         self._ended.clear()
         self.fault = None
@@ -189,7 +174,7 @@ class KeptConnection:
                 await self.connect()
                 return
             except Exception as error:  # whatever it is, the next attempt may succeed
-                self.fault = what_to_do(error)
+                self.fault = failures.what_to_do(error)
                 if pause == _FIRST_PAUSE_SECONDS:
                     log.warning("database_connection_refused", connection=self._name, reason=str(error))
                 await asyncio.sleep(pause)
@@ -199,7 +184,7 @@ class KeptConnection:
         if self._connection is None or self._connection.is_closed():
             return
         self._connection.remove_termination_listener(self._on_end)
-        with suppress(*WIRE_FAILURES):
+        with suppress(*failures.WIRE_FAILURES):
             await self._connection.close(timeout=_CLOSE_SECONDS)
 
 
@@ -211,10 +196,9 @@ def kept(url: str, name: str, texts: Texts, *, is_pooled: bool, **settings: str)
 
 
 async def require_statements(one: Any, other: Any) -> None:
-    """Find out whether two connections of asyncpg may each have a prepared statement of one name.
-
-    A pooler of transactions that does not keep them apart has them run the other's. Raises what asyncpg
-    raises; UnavailableError when the pooler does not give a session to each.
+    """Find out whether two connections of asyncpg may each have a prepared statement of one name. A pooler of
+    transactions that does not keep them apart has them run the other's. Raises what asyncpg raises;
+    UnavailableError when the pooler does not give a session to each.
     """
     wires = (one, other)
     try:

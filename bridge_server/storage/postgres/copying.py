@@ -67,10 +67,8 @@ def rows_of(file: Path) -> int:
 
 
 def copied_to_postgres(file: Path, url: str, report: Report) -> Mapping[str, int]:
-    """Copy the database file to the database of the URL; returns the rows of each table.
-
-    Raises DataDirectoryError if a server uses the file; DatabaseRefusedError, NewerSchemaError,
-    sqlite3.Error.
+    """Copy the database file to the database of the URL; returns the rows of each table. Raises
+    DataDirectoryError if a server uses the file; DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
     """
     with held(file.parent):
         migrate(file, packaged_migrations())
@@ -106,7 +104,7 @@ async def _copy_all(connection: Any, source: sqlite3.Connection, report: Report)
     tables = [name for (name,) in await connection.fetch(_TABLES) if name not in _OWN_TABLES]
     await _require_empty(connection, tables)
     copied = {table: await _copy_table(connection, source, table, report) for table in tables}
-    await _set_sequences(connection, _given(source))
+    await _set_sequences(connection, dict(source.execute("SELECT name, seq FROM sqlite_sequence")))
     await _compare(connection, copied)
     return copied
 
@@ -143,11 +141,6 @@ def _slices(source: sqlite3.Connection, query: str) -> Iterator[list[Row]]:
     cursor = source.execute(query)
     while rows := cursor.fetchmany(_ROWS_AT_A_TIME):
         yield [tuple(encoded(row)) for row in rows]
-
-
-def _given(source: sqlite3.Connection) -> Mapping[str, int]:
-    """The greatest id that each table has ever given, where ids are never given again."""
-    return dict(source.execute("SELECT name, seq FROM sqlite_sequence"))
 
 
 async def _set_sequences(connection: Any, given: Mapping[str, int]) -> None:

@@ -11,22 +11,8 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import NO_TURNS, Result, Row, Transaction, Turns, Value
+from bridge_server.storage.postgres import connection, failures
 from bridge_server.storage.postgres.clock import CorrectedClock
-from bridge_server.storage.postgres.connection import (
-    READS_ONLY,
-    KeptConnection,
-    connect,
-    kept,
-    require_statements,
-)
-from bridge_server.storage.postgres.failures import (
-    WIRE_FAILURES,
-    LostConnectionError,
-    is_stale,
-    lost_or,
-    not_read,
-    passing_failure,
-)
 from bridge_server.storage.postgres.group_commit import CommitLane, CommitListener, register, unregister
 from bridge_server.storage.postgres.listening import Ear
 from bridge_server.storage.postgres.statements import Texts
@@ -64,8 +50,8 @@ class PostgresDatabase:
         self._heavy = heavy
         self._listeners: list[CommitListener] = []
         self._lanes: list[CommitLane] = []
-        self._lane_links: list[KeptConnection] = []
-        self._links: list[KeptConnection] = []
+        self._lane_links: list[connection.KeptConnection] = []
+        self._links: list[connection.KeptConnection] = []
         self._readers = CoalescedReads(())
         self._bytes = 0
         self.number = 0
@@ -76,9 +62,8 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Be one of the processes; on leaving, commit queued transactions and close every connection.
-
-        Raises what asyncpg raises and OSError when the database cannot be reached.
+        """Be one of the processes; on leaving, commit queued transactions and close every connection. Raises
+        what asyncpg raises and OSError when the database cannot be reached.
         """
         self.number = await self._registered()
         async with AsyncExitStack() as stack:
@@ -103,9 +88,9 @@ class PostgresDatabase:
         """The number of other processes on the database at the last look."""
         return 0 if self.ear is None else self.ear.other_processes
 
-    def link(self, **settings: str) -> KeptConnection:
+    def link(self, **settings: str) -> connection.KeptConnection:
         """One more connection of this process, not opened yet."""
-        made = kept(self.url, self.name, self._texts, is_pooled=self._is_pooled, **settings)
+        made = connection.kept(self.url, self.name, self._texts, is_pooled=self._is_pooled, **settings)
         self._links.append(made)
         return made
 
@@ -181,7 +166,7 @@ class PostgresDatabase:
         }
 
     async def _registered(self) -> int:
-        wire = await connect(self.url, "bridge-server", is_pooled=self._is_pooled)
+        wire = await connection.connect(self.url, "bridge-server", is_pooled=self._is_pooled)
         try:
             return await register(wire, [QUICK, BULK])
         finally:
@@ -189,7 +174,7 @@ class PostgresDatabase:
 
     async def _open(self, stack: AsyncExitStack) -> None:
         self._lane_links = [self.link() for _ in (QUICK, BULK)]
-        readers = [self.link(**READS_ONLY) for _ in range(_READER_COUNT)]
+        readers = [self.link(**connection.READS_ONLY) for _ in range(_READER_COUNT)]
         links = [*self._lane_links, *readers]
         for each in links:
             await stack.enter_async_context(each.held())
@@ -197,7 +182,7 @@ class PostgresDatabase:
         for outcome in outcomes:
             if outcome is not None:
                 raise outcome
-        await require_statements(*(link.wire for link in self._lane_links))
+        await connection.require_statements(*(link.wire for link in self._lane_links))
         quick, bulk = self._lane_links
         rest = self._events, self._listeners, _WAITING_WRITES_LIMIT
         apart = CommitLane(BULK, bulk, *rest)
@@ -207,7 +192,7 @@ class PostgresDatabase:
         self._readers = CoalescedReads(readers, self._heavy)
 
     async def _unregister(self) -> None:
-        with suppress(*WIRE_FAILURES):
+        with suppress(*failures.WIRE_FAILURES):
             await unregister(self._lane_links[QUICK].wire, self.number)
 
     async def _measure_forever(self) -> None:
@@ -240,7 +225,7 @@ class _Read:
 class CoalescedReads:
     """A few connections that share one queue of reads."""
 
-    def __init__(self, links: Sequence[KeptConnection], heavy: Collection[str] = ()) -> None:
+    def __init__(self, links: Sequence[connection.KeptConnection], heavy: Collection[str] = ()) -> None:
         self._links = links
         self._heavy = frozenset(heavy)
         self._heavy_limit = max(1, len(links) // 2)
@@ -252,7 +237,7 @@ class CoalescedReads:
     async def read(self, sql: str, parameters: Sequence[Value]) -> list[Row]:
         """All rows of the statement, from a snapshot taken after this call began."""
         if not self.is_open:
-            raise not_read(LostConnectionError())
+            raise failures.not_read(failures.LostConnectionError())
         read = _Read(sql, parameters, asyncio.get_running_loop().create_future())
         self._waiting.setdefault(sql, deque()).append(read)
         self._begin()
@@ -282,7 +267,7 @@ class CoalescedReads:
                 task.add_done_callback(self._busy.discard)
                 return
 
-    async def _serve(self, link: KeptConnection) -> None:
+    async def _serve(self, link: connection.KeptConnection) -> None:
         try:
             while link.is_open and (batch := self._take()):
                 is_heavy = batch[0].sql in self._heavy
@@ -305,7 +290,7 @@ class CoalescedReads:
         reads = [read for each in self._waiting.values() for read in each]
         self._waiting.clear()
         for read in reads:
-            settle(read.done, None, not_read(LostConnectionError()))
+            settle(read.done, None, failures.not_read(failures.LostConnectionError()))
 
     def _take(self) -> list[_Read]:
         """The reads of the statement that has waited longest."""
@@ -322,31 +307,31 @@ class CoalescedReads:
         return []
 
 
-async def _run(link: KeptConnection, batch: list[_Read]) -> None:
+async def _run(link: connection.KeptConnection, batch: list[_Read]) -> None:
     batch = [read for read in batch if not read.done.done()]
     if not batch:
         return
     try:
         await _answer(link, batch)
     except Exception as error:
-        if len(batch) == 1 or passing_failure(error) is not None:
+        if len(batch) == 1 or failures.passing_failure(error) is not None:
             for read in batch:
-                settle(read.done, None, not_read(error))
+                settle(read.done, None, failures.not_read(error))
             return
         for read in batch:  # one of them is at fault
             await _run(link, [read])
     except BaseException as error:
         for read in batch:
-            settle(read.done, None, not_read(error))
+            settle(read.done, None, failures.not_read(error))
         raise
 
 
-async def _answer(link: KeptConnection, batch: list[_Read]) -> None:
+async def _answer(link: connection.KeptConnection, batch: list[_Read]) -> None:
     wire = link.wire
     try:
         answers = await _executed(link, batch)
     except Exception as error:
-        found = lost_or(error, wire)
+        found = failures.lost_or(error, wire)
         if isinstance(found, TimeoutError):
             link.drop()
         raise found from error
@@ -354,13 +339,13 @@ async def _answer(link: KeptConnection, batch: list[_Read]) -> None:
         settle(read.done, rows)
 
 
-async def _executed(link: KeptConnection, batch: list[_Read]) -> list[Any]:
+async def _executed(link: connection.KeptConnection, batch: list[_Read]) -> list[Any]:
     assert link.statements is not None
     parameters = [read.parameters for read in batch]
     try:
         return await link.statements.run_many(batch[0].sql, parameters)
     except Exception as error:
-        if not is_stale(error):
+        if not failures.is_stale(error):
             raise
         link.statements.forget()
         return await link.statements.run_many(batch[0].sql, parameters)

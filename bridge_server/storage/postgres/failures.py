@@ -191,9 +191,8 @@ def is_lost(error: BaseException) -> bool:
 
 
 def lost_or(error: Exception, wire: Any) -> Exception:
-    """The error, or LostConnectionError where it only says that the connection of asyncpg is closed.
-
-    A text with half a surrogate pair is UnicodeEncodeError, as with SQLite.
+    """The error, or LostConnectionError where it only says that the connection of asyncpg is closed. A text
+    with half a surrogate pair is UnicodeEncodeError, as with SQLite.
     """
     if isinstance(error, asyncpg.DataError) and isinstance(error.__cause__, UnicodeEncodeError):
         return error.__cause__

@@ -10,15 +10,7 @@ import structlog
 from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events, EventTexts, UnreadableEventError
-from bridge_server.storage.postgres.announcing import (
-    ANYTHING,
-    CHANNEL,
-    Bell,
-    Open,
-    Ring,
-    UnreadableRingError,
-    read_ring,
-)
+from bridge_server.storage.postgres import announcing
 from bridge_server.storage.postgres.failures import WIRE_FAILURES, passing_failure, unavailable
 from bridge_server.storage.postgres.statements import NOW_MS
 
@@ -66,10 +58,9 @@ WritingLane: TypeAlias = tuple[int, int]
 
 
 class Ear:
-    """Has listeners hear the events of other processes; and everything, after a gap.
-
-    A wait is woken when the ring arrives, milliseconds after the commit. Whatever happens to the ring, the
-    second look after the commit wakes it.
+    """Has listeners hear the events of other processes; and everything, after a gap. A wait is woken when the
+    ring arrives, milliseconds after the commit. Whatever happens to the ring, the second look after the
+    commit wakes it.
     """
 
     def __init__(
@@ -77,8 +68,8 @@ class Ear:
         process: int,
         texts: EventTexts,
         events: Events,
-        bell: Bell,
-        connect: Open,
+        bell: announcing.Bell,
+        connect: announcing.Open,
         look_seconds: float = _LOOK_SECONDS,
         clock: Clock | None = None,
     ) -> None:
@@ -204,7 +195,7 @@ class Ear:
             async with asyncio.timeout(_EXCHANGE_SECONDS):
                 self._awake.clear()
                 wire.add_termination_listener(lambda _: self._awake.set())
-                await wire.add_listener(CHANNEL, self._on_notification)
+                await wire.add_listener(announcing.CHANNEL, self._on_notification)
                 self._ledger.begin(await self._written(wire))
         except BaseException:
             wire.terminate()
@@ -252,8 +243,8 @@ class Ear:
 
     def _on_notification(self, _wire: Any, _pid: int, _channel: str, payload: str) -> None:
         try:
-            ring = read_ring(payload)
-        except UnreadableRingError:
+            ring = announcing.read_ring(payload)
+        except announcing.UnreadableRingError:
             self._everything.call()
             return
         if ring.process == self._process:
@@ -264,11 +255,11 @@ class Ear:
         if not self._hear(ring) or not is_complete:
             self._everything.call()
 
-    def _hear(self, ring: Ring) -> bool:
+    def _hear(self, ring: announcing.Ring) -> bool:
         """Publish the events. Returns False when there are more than these, or others."""
         is_whole = True
         for array in ring.events:
-            if array == ANYTHING:
+            if array == announcing.ANYTHING:
                 is_whole = False
                 continue
             try:
@@ -301,19 +292,17 @@ class Ledger:
         self._before = {}
 
     def ring(self, place: WritingLane, since: int, until: int) -> bool:
-        """A ring has brought the events of the commits above `since`, up to `until`.
-
-        Returns False when events below are missing. A ring that comes late, or repeats a part, is no gap.
+        """A ring has brought the events of the commits above `since`, up to `until`. Returns False when
+        events below are missing. A ring that comes late, or repeats a part, is no gap.
         """
         heard = self._heard.get(place, 0)
         self._heard[place] = max(heard, until)
         return since <= heard
 
     def look(self, written: Mapping[WritingLane, int]) -> bool:
-        """Compare with the counts of the table.
-
-        Returns False when the ring of a commit is missing that the look before this one saw already: rings
-        have that long to arrive. The caller treats everything as changed then.
+        """Compare with the counts of the table. Returns False when the ring of a commit is missing that the
+        look before this one saw already: rings have that long to arrive. The caller treats everything as
+        changed then.
         """
         behind = [place for place, count in self._before.items() if self._heard.get(place, 0) < count]
         for place in behind:
@@ -330,7 +319,7 @@ class Ledger:
 class Echo:
     """The ring that a process asks its bell for, and that its own ear is to hear."""
 
-    def __init__(self, bell: Bell) -> None:
+    def __init__(self, bell: announcing.Bell) -> None:
         self._bell = bell
         self._rings_before = 0
         self._asked_at = 0.0

@@ -58,9 +58,8 @@ class SchemaState(NamedTuple):
 async def opened(
     database: AbstractAsyncContextManager[object], url: str, *, may_create: bool
 ) -> AsyncIterator[None]:
-    """Bring the database of the URL up to date, and enter the context that holds it open.
-
-    One without any schema is refused unless `may_create`. Raises DatabaseRefusedError, NewerSchemaError.
+    """Bring the database of the URL up to date, and enter the context that holds it open. One without any
+    schema is refused unless `may_create`. Raises DatabaseRefusedError, NewerSchemaError.
     """
     async with examined(url) as connection:
         if not may_create and not (await schema_state(connection)).version:
@@ -118,10 +117,9 @@ async def schema_state(connection: Connection) -> SchemaState:
 
 
 async def migrate(connection: Connection, migrations: Sequence[Migration] | None = None) -> Sequence[int]:
-    """Create or upgrade the schema; returns the numbers of the migrations that were applied here.
-
-    Another process that does this at the moment is waited for. Raises NewerSchemaError when the database
-    needs a newer program; MigrationError when a migration fails.
+    """Create or upgrade the schema; returns the numbers of the migrations that were applied here. Another
+    process that does this at the moment is waited for. Raises NewerSchemaError when the database needs a
+    newer program; MigrationError when a migration fails.
     """
     known = packaged_migrations() if migrations is None else migrations
     newest = known[-1].version

@@ -150,7 +150,6 @@ async def opened_with_wake_ups(
     database: PostgresDatabase, events: Events, carried: Iterable[type[DomainEvent]], *, hears: bool = True
 ) -> AsyncIterator[Ear | None]:
     """The database, open, with a bell for its commits; and with an ear, unless the process waits for nothing.
-
     The last ring follows the last commit. Raises what `database.opened` raises.
     """
     texts = EventTexts(carried)
@@ -341,10 +340,9 @@ _UNLOCK_SWEEPER = "SELECT pg_advisory_unlock($1)"
 
 
 def sweeper_hold(database: PostgresDatabase) -> Callable[[], AbstractAsyncContextManager[bool]]:
-    """A function that gives the context of one sweep, and with it whether this process is to sweep.
-
-    A process that does not hear the others does not sweep, nor one whose clock was not the database server's.
-    The lock ends with the connection.
+    """A function that gives the context of one sweep, and with it whether this process is to sweep. A process
+    that does not hear the others does not sweep, nor one whose clock was not the database server's. The lock
+    ends with the connection.
     """
 
     @asynccontextmanager

@@ -118,9 +118,8 @@ class Statements:
         return prepared
 
     async def _named(self, sql: str, form: str) -> Any:
-        """Prepared under a name: without one, asyncpg would have it parsed at each execution.
-
-        A name means one text everywhere: a pooler that confuses its clients' statements runs no other one.
+        """Prepared under a name: without one, asyncpg would have it parsed at each execution. A name means
+        one text everywhere: a pooler that confuses its clients' statements runs no other one.
         """
         digest = blake2b(f"{sql}\0{form}".encode(), digest_size=12).hexdigest()
         return await self._connection.prepare(form, name=f"bridge_{digest}_{self._times_forgotten}")
@@ -263,7 +262,6 @@ _A_SWEEP = re.compile(
 
 def swept(statement: str) -> str:
     """The sweep by the places of its rows: the planner, which cannot know how many, would read whole tables.
-
     Another process may have prolonged a row since it was looked for, so the row itself is asked whether it is
     due. Raises ValueError for a statement of another form.
     """

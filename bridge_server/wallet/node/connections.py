@@ -158,9 +158,7 @@ class Endpoint:
 
 
 async def _ordered_answer(body: bytes, failure_of: FailureOf) -> tuple[int, bytes] | None:
-    """The status and the body that take the place of the node's; None when the node is to be asked. Raises
-    NoNodeError.
-    """
+    """The status and the body in place of the node's; None: the node is to be asked. Raises NoNodeError."""
     document = orjson.loads(body)
     calls = document if isinstance(document, list) else [document]
     ordered = failure_of([call["method"] for call in calls])

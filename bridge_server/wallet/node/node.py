@@ -12,20 +12,7 @@ from bridge_server.ethereum.address import HexError
 from bridge_server.kernel.background import StoppedError, Stopping
 from bridge_server.wallet import parameters
 from bridge_server.wallet.models import NoChainError, NodeError, NoNodeError, RpcCall, WrongChainError
-from bridge_server.wallet.node.connections import (
-    CHAIN_ID,
-    UNWATCHED,
-    Answer,
-    Attempt,
-    BrokenOffError,
-    CheckedConnection,
-    ConnectionPool,
-    Endpoint,
-    NodeWatch,
-    new_attempt,
-    read_answers,
-    write_calls,
-)
+from bridge_server.wallet.node import connections
 
 Result = TypeVar("Result")
 
@@ -46,15 +33,15 @@ class Node:
         timeout_seconds: float,
         stopping: Stopping,
         chain_id: int | None = None,
-        watch: NodeWatch = UNWATCHED,
+        watch: connections.NodeWatch = connections.UNWATCHED,
         require_wallet: Callable[[], None] | None = None,
     ) -> None:
-        self._endpoint = None if url is None else Endpoint(url, timeout_seconds, watch)
+        self._endpoint = None if url is None else connections.Endpoint(url, timeout_seconds, watch)
         self._stopping = stopping
         self._require_wallet = require_wallet
         self._chain_id = chain_id
         self._readers: aiohttp.ClientSession | None = None
-        self._pool = ConnectionPool(self._connected)
+        self._pool = connections.ConnectionPool(self._connected)
         self._on_connected: list[Callable[[], None]] = []
         self._on_set_back: list[Callable[[], Awaitable[None]]] = []
         self._on_mined: list[Callable[[str], None]] = []
@@ -92,14 +79,12 @@ class Node:
         """Call `listener` with the hash when an answer to a client names the block of a transaction."""
         self._on_mined.append(listener)
 
-    async def chain_id(self, attempt: Attempt | None = None) -> int:
-        """The wallet's chain; `attempt` as for `ask`. Raises NoChainError, NoNodeError when only the node
-        could answer.
-        """
+    async def chain_id(self, attempt: connections.Attempt | None = None) -> int:
+        """The wallet's chain, which the node may have to answer. Raises NoChainError, NoNodeError."""
         if self._chain_id is None:
             if self._endpoint is None:
                 raise NoChainError
-            await self.ask([CHAIN_ID], attempt)
+            await self.ask([connections.CHAIN_ID], attempt)
             assert self._chain_id is not None  # the connection was not opened without it
         return self._chain_id
 
@@ -122,7 +107,7 @@ class Node:
                 listener(transaction_hash)
         return [each if isinstance(each, NodeError) else orjson.Fragment(each) for each in answers]
 
-    async def ask(self, calls: Sequence[RpcCall], attempt: Attempt | None = None) -> list[Any]:
+    async def ask(self, calls: Sequence[RpcCall], attempt: connections.Attempt | None = None) -> list[Any]:
         """Ask on the wallet's behalf, in one batch, a node that is on the wallet's chain. The answers are
         JSON values or NodeError. The calls must be such that they may be asked twice. Raises NoNodeError, at
         once when the node has failed since the `attempt` began and not answered again; WrongChainError.
@@ -132,14 +117,14 @@ class Node:
         )
         return [each if isinstance(each, NodeError) else orjson.loads(each) for each in answers]
 
-    def attempt(self) -> Attempt:
+    def attempt(self) -> connections.Attempt:
         """Begin an attempt now, of which several calls may be part."""
-        return new_attempt()
+        return connections.new_attempt()
 
-    async def _forward(self, calls: Sequence[RpcCall]) -> list[Answer]:
+    async def _forward(self, calls: Sequence[RpcCall]) -> list[connections.Answer]:
         status, body = await self._exchange(calls)
         try:
-            return read_answers(body, len(calls))
+            return connections.read_answers(body, len(calls))
         except NoNodeError as error:
             if status == HTTPStatus.OK:
                 raise
@@ -148,29 +133,31 @@ class Node:
     async def _exchange(self, calls: Sequence[RpcCall]) -> tuple[int, bytes]:
         if self._readers is None or self._endpoint is None:
             raise _no_node()
-        body = write_calls(calls)
+        body = connections.write_calls(calls)
         try:
             return await self._endpoint.exchange(self._readers, body)
-        except BrokenOffError:  # as a rule by a node that took the connection for idle
+        except connections.BrokenOffError:  # as a rule by a node that took the connection for idle
             if not all(call.method in READING_METHODS for call in calls):
                 raise
         return await self._endpoint.exchange(self._readers, body)
 
     async def _check_again(self) -> None:
         """Check the chain again: behind the address there may be another node by now."""
-        await self._on_connection(CheckedConnection.check_again)
+        await self._on_connection(connections.CheckedConnection.check_again)
 
     async def _on_connection(
-        self, work: Callable[[CheckedConnection], Awaitable[Result]], attempt: Attempt | None = None
+        self,
+        work: Callable[[connections.CheckedConnection], Awaitable[Result]],
+        attempt: connections.Attempt | None = None,
     ) -> Result:
-        attempt = attempt or new_attempt()
+        attempt = attempt or connections.new_attempt()
         if self._readers is None or self._endpoint is None:
             raise _no_node()
         return await self._pool.run(work, attempt)
 
-    def _connected(self) -> CheckedConnection:
+    def _connected(self) -> connections.CheckedConnection:
         assert self._endpoint is not None
-        return CheckedConnection(
+        return connections.CheckedConnection(
             self._endpoint, self._check_chain, self._announce_connected, self._require_wallet
         )
 
@@ -180,7 +167,7 @@ class Node:
         except StoppedError as error:
             raise NoNodeError("This server stops.") from error
 
-    def _check_chain(self, answer: Answer) -> None:
+    def _check_chain(self, answer: connections.Answer) -> None:
         try:
             chain_id = parameters.chain_id(None if isinstance(answer, NodeError) else orjson.loads(answer))
         except HexError as error:
@@ -223,12 +210,12 @@ def _sets_back(call: RpcCall) -> bool:
     return _SETS_BACK.fullmatch(call.method) is not None
 
 
-def _has_set_back(call: RpcCall, answer: Answer) -> bool:
+def _has_set_back(call: RpcCall, answer: connections.Answer) -> bool:
     """Whether the call has set the chain back; evm_revert answers false without such a snapshot."""
     return not isinstance(answer, NodeError) and answer != b"false" and _sets_back(call)
 
 
-def _mined_hash(call: RpcCall, answer: Answer) -> str | None:
+def _mined_hash(call: RpcCall, answer: connections.Answer) -> str | None:
     """The hash of the call, if the answer names its block."""
     if call.method not in _NAMES_BLOCK or isinstance(answer, NodeError):
         return None
