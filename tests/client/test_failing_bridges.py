@@ -25,6 +25,7 @@ from bridge_server.kit.client import (
 from tests.client.gate import gate_before, losing_the_answer, saying
 from tests.client.pairs import ACCOUNT, BRISK, echo_one, next_call, paired
 from tests.support.clock import PassTime
+from tests.support.programs import free_ports
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.support.waiting import eventually
@@ -202,8 +203,7 @@ async def test_a_bridge_that_is_back_is_not_unreachable(gate: WebhookReceiver, p
 
 
 async def test_closed_port_is_unreachable(caplog: pytest.LogCaptureFixture, pass_time: PassTime) -> None:
-    async with gate_before("") as gone:
-        url = gone.url("")
+    url = f"http://127.0.0.1:{free_ports(1)[0]}"
 
     entering = asyncio.create_task(Dapp(url, name="Example Dapp", pace=BRISK).__aenter__())
     await until_failed(caplog)

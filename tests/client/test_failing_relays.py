@@ -30,8 +30,9 @@ from tests.client.fake_relay import (
     subscribed,
 )
 from tests.client.pairs import ACCOUNT, BRISK, dapp_at, wallet_for
+from tests.support.clock import PassTime
 from tests.support.rows import each_row
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, turns
 
 IMPATIENT = replace(BRISK, patience_seconds=0.2)
 NONSENSE: list[Any] = [None, [], [[]], {"a": {}}, 1.5, True, "no", 2**63]
@@ -101,13 +102,17 @@ async def test_a_bridge_that_is_not_there_is_unreachable(generation: Generation)
         await dapp_at("http://127.0.0.1:9", generation, pace=IMPATIENT).__aenter__()
 
 
-async def test_a_bridge_that_never_confirms_is_unreachable(fake: FakeRelay, generation: Generation) -> None:
-    fake.react = breaking_off_at(1_000, "wc_proposeSession", "pub")
+async def test_a_bridge_that_never_confirms_is_unreachable(
+    fake: FakeRelay, generation: Generation, pass_time: PassTime
+) -> None:
+    fake.react = breaking_off_at(1_000_000, "wc_proposeSession", "pub")
+
+    entering = asyncio.create_task(dapp_at(fake.url, generation).__aenter__())
+    await eventually(lambda: fake.connections > 1)
+    await pass_time(BRISK.patience_seconds)
 
     with pytest.raises(BridgeUnreachableError):
-        await dapp_at(fake.url, generation, pace=replace(BRISK, patience_seconds=1)).__aenter__()
-
-    assert fake.connections > 1
+        await entering
 
 
 async def test_a_relay_is_called_with_the_same_id_until_it_answers(fake: FakeRelay) -> None:
@@ -124,9 +129,10 @@ async def test_a_relay_is_called_with_the_same_id_until_it_answers(fake: FakeRel
 async def test_topics_are_subscribed_again_with_each_connection(fake: FakeRelay) -> None:
     async with dapp_at(fake.url, "2.x") as dapp:
         topic = parse_relay_pairing(dapp.uri).topic_key.topic
-        for times in (1, 2, 3):
+        for times in (1, 2):
             await eventually(count_of(fake, "irn_batchSubscribe", times))
             await fake.break_off()
+        await eventually(count_of(fake, "irn_batchSubscribe", 3))
 
     assert [frame["params"] for frame in fake.of("irn_batchSubscribe")] == [{"topics": [topic]}] * 3
 
@@ -210,6 +216,22 @@ async def test_a_dapp_refuses_what_only_a_dapp_may_ask(fake: FakeRelay) -> None:
 
         await eventually(acknowledged(fake, 22))
         assert await dapp.approval() == approval
+
+
+@pytest.mark.parametrize("count", range(8))
+async def test_leaving_that_is_cancelled_is_cancelled(
+    fake: FakeRelay, generation: Generation, count: int
+) -> None:
+    dapp = dapp_at(fake.url, generation)
+    await dapp.__aenter__()
+    leaving = asyncio.create_task(dapp.__aexit__(None, None, None))
+    await turns(count)
+
+    was_cancelled = leaving.cancel()
+    await asyncio.wait([leaving])
+
+    assert leaving.cancelled() is was_cancelled
+    await dapp.__aexit__(None, None, None)
 
 
 async def test_leaving_while_a_bridge_is_away_does_not_wait(fake: FakeRelay, generation: Generation) -> None:

@@ -162,7 +162,8 @@ def test_the_demo_has_notifications_and_sessions_of_three_generations_and_opens_
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path / "opened"}\n')
     browser.chmod(0o755)
-    with running(tmp_path, environment={"BROWSER": str(browser)}, command="demo") as dev:
+    environment = {"BROWSER": str(browser), "BRIDGE_SLOW_REQUEST_SECONDS": "3600"}
+    with running(tmp_path, environment=environment, command="demo") as dev:
         until((tmp_path / "opened").exists, dev.printed)
         until(lambda: dev.printed().count("personal_sign") >= 6, dev.printed)
         assert len(of_demo(dev, "/notifications")["notifications"]) == 4

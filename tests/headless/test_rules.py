@@ -210,7 +210,7 @@ async def test_a_call_that_hangs_is_never_answered(relay: RunningServer, generat
     async with HeadlessWallet(pace=BRISK) as wallet, paired(wallet, relay.url, generation) as (dapp, _):
         wallet.on("personal_sign").hang().times(1)
         hanging = asyncio.create_task(sign(dapp))
-        await wallet.call_log.wait_for("hanging", None, 10)
+        await wallet.call_log.wait_for("hanging", None, 60)
         assert await sign(dapp)
         assert not hanging.done()
         hanging.cancel()
@@ -245,7 +245,7 @@ async def test_a_rejected_session_signs_nothing(relay: RunningServer, generation
         paired(wallet, relay.url, generation) as (dapp, session),
     ):
         with pytest.raises((RejectedError, SessionEndedError)):
-            await dapp.approval(timeout=10)
+            await dapp.approval(timeout=60)
 
     assert session.state is SessionState.REJECTED
     assert wallet.calls == []

@@ -18,6 +18,7 @@ from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.wallet.models import ApprovalRequest, ApprovalState, TransactionRefusedError
 from bridge_server.wallet.transactions.store import TransactionStore
 from tests.support.clock import ManualClock, PassTime
+from tests.support.programs import free_ports
 from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.server import running_server, server_process
@@ -28,7 +29,7 @@ from tests.wallet.rig import ZERO_HASH, Rig, open_rig, signed_elsewhere, transac
 @pytest.fixture
 async def absent() -> FakeNode:
     """A node that is away: nothing listens on its port."""
-    async with open_fake_node() as node:
+    async with open_fake_node(free_ports(1)[0]) as node:
         pass
     return node
 
@@ -288,11 +289,9 @@ async def test_transactions_wait_until_the_node_is_back(absent: FakeNode, tmp_pa
         assert (queued["state"], queued["hash"], queued["nonce"]) == ("queued", None, None)
         assert await rig.waiting() == [queued]
         rig.clock.advance(40)  # several attempts: the next is far away
+        await rig.wallet.worker.catch_up()  # what still fails then is no longer under way
+        assert (await rig.queued())["attempts"]
 
-        async def tried() -> bool:
-            return bool((await rig.queued())["attempts"])
-
-        await eventually(tried)
         async with open_fake_node(absent.port):
             await rig.wallet.node.chain_id()
 
@@ -479,8 +478,12 @@ async def test_an_approval_is_asked_for_again_after_the_node_was_away(fake: Fake
         await approve(rig, ApprovalState.APPROVED)
         await rig.until_attempt(1)
 
-        rig.clock.advance(1)
-        await rig.wallet.worker.work()
+        async def asked_again() -> bool:
+            rig.clock.advance(61)  # the first request may end just after its attempt is stored
+            await rig.wallet.worker.work()
+            return bool(rig.wallet.approvals.waiting)
+
+        await eventually(asked_again)
         await approve(rig, ApprovalState.APPROVED)
 
         await rig.until("arrived")

@@ -25,7 +25,6 @@ from bridge_server.kit.testing.fake_node import (
     body,
     drop,
     hang,
-    open_fake_node,
     says,
 )
 from bridge_server.wallet.models import NoChainError, NodeError, NoNodeError, RpcCall, WrongChainError
@@ -33,6 +32,7 @@ from bridge_server.wallet.node import connections
 from bridge_server.wallet.node.connections import read_answers, write_calls
 from bridge_server.wallet.node.node import Node
 from tests.support.clock import PassTime
+from tests.support.programs import free_ports
 from tests.support.proxies import open_closing_proxy
 from tests.support.rows import each_row
 
@@ -51,6 +51,11 @@ async def node_at(
 ) -> AsyncIterator[Node]:
     async with Node(url, timeout_seconds, Stopping(0), chain_id) as node:
         yield node
+
+
+def nowhere() -> str:
+    """A URL at which nothing listens."""
+    return f"http://127.0.0.1:{free_ports(1)[0]}"
 
 
 @pytest.fixture
@@ -192,9 +197,7 @@ async def test_listeners_hear_nothing_of_a_call_that_never_reached_the_node() ->
     async def listen() -> None:
         heard.append("set back")
 
-    async with open_fake_node() as gone:
-        pass
-    async with node_at(gone.url) as node:
+    async with node_at(nowhere()) as node:
         node.on_set_back(listen)
         with pytest.raises(NoNodeError):
             await node.forward([RpcCall("evm_revert", ["0x1"])])
@@ -538,10 +541,8 @@ async def test_a_call_with_effects_is_not_asked_twice(node: Node, fake: FakeNode
     assert [request.methods for request in single] == [[PRICE.method]] * 2
 
 
-async def test_an_unreachable_node_is_a_no_node_error(fake: FakeNode) -> None:
-    async with open_fake_node() as gone:
-        url = gone.url
-    async with node_at(url) as node:
+async def test_an_unreachable_node_is_a_no_node_error() -> None:
+    async with node_at(nowhere()) as node:
         for ask in (node.forward, node.ask):
             with pytest.raises(NoNodeError, match="The node cannot be reached: no connection"):
                 await ask([PRICE])

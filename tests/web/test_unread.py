@@ -363,7 +363,7 @@ async def test_a_client_that_does_not_read_is_cut_off(source_of: type[Flood]) ->
     async with streaming(source) as port, AsyncExitStack() as stack:
         stack.callback(connect_without_reading(port).close)
 
-        await asyncio.wait_for(source.is_left.wait(), 20)
+        await asyncio.wait_for(source.is_left.wait(), 60)
 
 
 async def test_unread_events_of_a_client_are_bounded() -> None:
@@ -371,7 +371,7 @@ async def test_unread_events_of_a_client_are_bounded() -> None:
     async with streaming(source) as port, AsyncExitStack() as stack:
         client = connect_without_reading(port)
         stack.callback(client.close)
-        await asyncio.wait_for(source.is_left.wait(), 20)
+        await asyncio.wait_for(source.is_left.wait(), 60)
         received = await asyncio.to_thread(read_all, client)
 
     assert source.pushed_bytes - received < MOST_BUFFERED_BYTES + 1_000_000
@@ -393,6 +393,6 @@ async def test_a_client_that_left_before_it_began_is_forgotten() -> None:
     async with streaming(source, leaving=True) as port, AsyncExitStack() as stack:
         stack.callback(connect_without_reading(port).close)
 
-        await asyncio.wait_for(source.is_left.wait(), 20)
+        await asyncio.wait_for(source.is_left.wait(), 60)
 
     assert source.pushed_bytes == 0

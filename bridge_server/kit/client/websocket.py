@@ -91,7 +91,8 @@ class Line(TimeLimits):
         if self._task is not None:
             if self.is_open:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._written.wait(), _FLUSH_SECONDS)
+                    async with asyncio.timeout(_FLUSH_SECONDS):
+                        await self._written.wait()
             while not self._task.done():  # a connection that ends at this moment can swallow a cancellation
                 self._task.cancel()
                 await asyncio.wait((self._task,), timeout=_CANCEL_AGAIN_SECONDS)
@@ -192,7 +193,7 @@ class Line(TimeLimits):
             heard = True
 
     async def _write(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        try:
+        with suppress(aiohttp.ClientError, OSError):  # the reader learns it, too
             while True:
                 while self._frames:
                     frame = self._frames[0]
@@ -201,8 +202,6 @@ class Line(TimeLimits):
                 self._posted.clear()
                 self._written.set()
                 await self._posted.wait()
-        except (aiohttp.ClientError, OSError):  # the reader learns it, too
-            return
 
 
 @dataclass(slots=True)
