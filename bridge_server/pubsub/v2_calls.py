@@ -19,14 +19,12 @@ from bridge_server.pubsub.v2_models import (
     ClientLimits,
     ClientRequest,
     Done,
-    Envelope,
     FetchCall,
     IrnCall,
     IrnReceiptsGiven,
     IrnReceiptsStored,
     MessageTooLargeError,
     Publication,
-    PublishCall,
     Publishing,
     Receipt,
     ReceiveCall,
@@ -107,7 +105,8 @@ class Receipts:
                 await self._store.announce(found)
 
     def _confirm(self, client: ClientKey, topic: Topic, request_id: int) -> bool:
-        return any(each.sending.confirm(request_id, topic) for each in self.of_client.get(client, ()))
+        id_text = b"%d" % request_id
+        return any(each.sending.confirm(id_text, topic) for each in self.of_client.get(client, ()))
 
     async def _ask_others(self, client: ClientKey, receipts: Sequence[Receipt]) -> None:
         """Return once the others have stored all of it, or none of them says so in time."""
@@ -285,7 +284,7 @@ class IrnCalls:
     def price(self, call: IrnCall) -> int:
         """Its messages: one for each known receiver of a publication, or for 25 topics or receipts."""
         match call:
-            case PublishCall():
+            case Publishing():
                 return self._counts.of_all(call.publications)
             case ReceiveCall():
                 return -(-len(call.receipts) // _TOPICS_FOR_A_MESSAGE)
@@ -299,7 +298,7 @@ class IrnCalls:
         """
         id_text = request.id_text
         match call:
-            case PublishCall():
+            case Publishing():
                 is_priced = socket.address is None or self._counts.has_all(call.publications)
                 self._publish(socket, request, call, paid)
                 if not is_priced:  # its next frame is heard once the receivers have been counted, and charged
@@ -318,25 +317,32 @@ class IrnCalls:
         with suppress(UnavailableError):  # which each call is answered with
             await self._journal.caught_up()
 
-    def _publish(self, socket: IrnSocket, request: ClientRequest, call: PublishCall, paid: int) -> None:
+    def _publish(self, socket: IrnSocket, request: ClientRequest, call: Publishing, paid: int) -> None:
         if call.subscribes is not None:
             socket.sending.require_room((call.subscribes,))
         now_ms = self._clock.now_ms()
-        envelopes = tuple([self._envelope(socket, each, now_ms) for each in call.publications])
-        key = call_key(socket.client, request.id_text, call)
-        done: Done = partial(self._published, socket, request.id_text, call.subscribes)
+        publications = call.publications
+        for publication in publications:
+            self._prepare(publication, socket, now_ms)
+        call.client, call.address, call.charged = socket.client, socket.address, paid
+        call.call = key = call_key(socket.client, request.id_text, publications)
+
+        def done(refused: BridgeError | None) -> None:
+            self._published(socket, request.id_text, call.subscribes, refused)
+
+        noted: Done = done
         if socket.frames is not None:
-            done = socket.frames.following(request.method, self._in_words(socket, call, socket.frames), done)
+            noted = socket.frames.following(request.method, self._in_words(socket, call, socket.frames), done)
         socket.sending.answers.has_asked()
-        if self._remembered.repeats(key, done, now_ms):
+        if self._remembered.repeats(key, noted, now_ms):
             return
         if not self._is_shared:
-            is_sure = len(envelopes) == 1 and call.subscribes is None and not socket.is_doubtful
-            self._offer(socket, envelopes, is_sure)
-        self._remembered.begin(key, done)
-        self._journal.submit(Publishing(socket.client, socket.address, key, envelopes, call.subscribes, paid))
+            is_sure = len(publications) == 1 and call.subscribes is None and not socket.is_doubtful
+            self._offer(socket, publications, is_sure)
+        self._remembered.begin(key, noted)
+        self._journal.submit(call)
 
-    def _in_words(self, socket: IrnSocket, call: PublishCall, frames: Frames) -> str:
+    def _in_words(self, socket: IrnSocket, call: Publishing, frames: Frames) -> str:
         """The message that a call publishes, and whether it has a receiver."""
         publications = call.publications
         topics = [each.topic for each in publications]
@@ -349,26 +355,20 @@ class IrnCalls:
         what = f"tag {publications[0].tag}" if len(topics) == 1 else f"{len(topics)} messages"
         return f"{what}, {size} B to {short_topics(topics)}: {frames.outcome(has_receiver=has_receiver)}"
 
-    def _offer(self, socket: IrnSocket, envelopes: Sequence[Envelope], is_sure: bool) -> None:
-        for envelope in envelopes:
-            for attachment in self._attachments.of(envelope.topic):
+    def _offer(self, socket: IrnSocket, publications: Sequence[Publication], is_sure: bool) -> None:
+        for publication in publications:
+            for attachment in self._attachments.of(publication.topic):
                 if attachment.client != socket.client:
-                    attachment.offer(attachment, envelope, is_sure)
+                    attachment.offer(attachment, publication, is_sure)
 
-    def _envelope(self, socket: IrnSocket, publication: Publication, now_ms: int) -> Envelope:
-        data = v2_wire.write_data(publication, now_ms)
-        if len(data) > self._message_limit_bytes:
+    def _prepare(self, publication: Publication, socket: IrnSocket, now_ms: int) -> None:
+        publication.data = v2_wire.write_data(publication, now_ms)
+        if len(publication.data) > self._message_limit_bytes:
             raise MessageTooLargeError(self._message_limit_bytes)
         self._last_number += 1
-        return Envelope(
-            self._last_number,
-            publication.topic,
-            data,
-            socket.client,
-            socket.address,
-            now_ms + publication.ttl_seconds * 1000,
-            publication.prompt,
-        )
+        publication.number = self._last_number
+        publication.sender, publication.address = socket.client, socket.address
+        publication.expires_at_ms = now_ms + publication.ttl_seconds * 1000
 
     def _published(
         self, socket: IrnSocket, id_text: bytes, subscribes: Topic | None, refused: BridgeError | None

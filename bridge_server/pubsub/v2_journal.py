@@ -3,7 +3,6 @@
 """
 
 import asyncio
-import hashlib
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -23,8 +22,7 @@ from bridge_server.pubsub.v2_models import (
     ClientKey,
     ClientLimits,
     Done,
-    Envelope,
-    PublishCall,
+    Publication,
     Publishing,
     ReceiverCounts,
     Rules,
@@ -35,22 +33,18 @@ from bridge_server.pubsub.v2_store import IrnStore
 
 REMEMBERED_MS = 300_000
 
-_DIGEST_BYTES = 16
 
-
-def call_key(client: ClientKey, id_text: bytes, call: PublishCall) -> str:
+def call_key(client: ClientKey, id_text: bytes, publications: Iterable[Publication]) -> str:
     """The key of a call, by which a repetition is recognised: client, id and content.
 
-    A checksum is enough for the content: a client that finds another message with it deceives itself. To
-    digest it whole would be a tenth of the cost of a publication.
+    The end of a public key, which nobody else can choose to have, is enough for the client. A checksum is
+    enough for the content: a client that finds another message with it deceives itself.
     """
-    checksum = size = 0
-    for each in call.publications:
-        message = each.message.encode()
-        checksum = crc32(message, crc32(each.topic.encode(), checksum))
-        size += len(message)
-    named = b"%b\0%b\0%d-%d" % (client.encode(), id_text.strip(b'"'), size, checksum)
-    return hashlib.blake2b(named, digest_size=_DIGEST_BYTES).hexdigest()
+    checksum = 0
+    for each in publications:
+        checksum = crc32(each.message.encode(), crc32(each.topic.encode(), checksum))
+    request_id = id_text.decode().strip('"')
+    return f"{client[-16:]} {request_id} {checksum}"
 
 
 class RememberedCalls:
@@ -152,7 +146,7 @@ class IrnJournal:
         self._charges = charges
         self._changes: list[Change] = []
         self._received: _Received = defaultdict(list)
-        self._unsaved: dict[int, Envelope] = {}
+        self._unsaved: dict[int, Publication] = {}
         self._unsaved_bytes = self._unsaved_rows = 0
         self._waiting: list[asyncio.Future[None]] = []
         self._wanted = asyncio.Event()
@@ -180,19 +174,20 @@ class IrnJournal:
         """Store the change, and say when it is done."""
         self._changes.append(change)
         if isinstance(change, Publishing):
-            self._unsaved_rows += len(change.envelopes)
-            for envelope in change.envelopes:
-                self._unsaved[envelope.number] = envelope
-                self._unsaved_bytes += len(envelope.data)
+            self._unsaved_rows += len(change.publications)
+            for publication in change.publications:
+                self._unsaved[publication.number] = publication
+                self._unsaved_bytes += len(publication.data)
+                publication.message = ""  # its data has it
         else:
             self._unsaved_rows += len(change.topics)
         self._wanted.set()
 
     def acknowledge(self, client: ClientKey, topic: Topic, number: int) -> None:
         """Note that the client has received the message with this number."""
-        envelope = self._unsaved.get(number)
-        if envelope is not None:
-            envelope.acknowledged.add(client)
+        publication = self._unsaved.get(number)
+        if publication is not None:
+            publication.acknowledged.add(client)
         else:
             self._received[client, topic].append(number)
             self._wanted.set()
@@ -305,19 +300,19 @@ class IrnJournal:
         if publishing.address is None:
             return
         more = -publishing.charged
-        for envelope in publishing.envelopes:
-            more += applied.receivers.get(envelope.topic, 0)
+        for publication in publishing.publications:
+            more += applied.receivers.get(publication.topic, 0)
         if more > 0:
             self._charges.charge_more(publishing.address, more)
 
     def _forget_saved(self, publishing: Publishing, applied: Applied) -> None:
-        self._unsaved_rows -= len(publishing.envelopes)
-        for envelope in publishing.envelopes:
-            del self._unsaved[envelope.number]
-            self._unsaved_bytes -= len(envelope.data)
-            for client in applied.kept.get(envelope.number, ()):
-                if client in envelope.acknowledged:
-                    self.acknowledge(client, envelope.topic, envelope.number)
+        self._unsaved_rows -= len(publishing.publications)
+        for publication in publishing.publications:
+            del self._unsaved[publication.number]
+            self._unsaved_bytes -= len(publication.data)
+            for client in applied.kept.get(publication.number, ()):
+                if client in publication.acknowledged:
+                    self.acknowledge(client, publication.topic, publication.number)
 
 
 def _some(changes: deque[Change], received: _Received) -> tuple[Sequence[Change], _Received]:
@@ -336,7 +331,7 @@ def _some(changes: deque[Change], received: _Received) -> tuple[Sequence[Change]
 
 
 def _rows_of(change: Change) -> int:
-    return len(change.envelopes if isinstance(change, Publishing) else change.topics)
+    return len(change.publications if isinstance(change, Publishing) else change.topics)
 
 
 def _failed() -> BridgeError:

@@ -23,8 +23,8 @@ from bridge_server.pubsub.v2_models import (
     ClientKey,
     ClientRequest,
     Confirmation,
-    Envelope,
     IrnCall,
+    Publication,
     WaitingMessage,
 )
 from bridge_server.pubsub.v2_wire import read_call
@@ -107,7 +107,7 @@ class Attachment:
 
     def __init__(
         self,
-        offer: Callable[["Attachment", Envelope, bool], None],
+        offer: Callable[["Attachment", Publication, bool], None],
         look: Callable[["Attachment"], None],
         client: ClientKey,
         topic: Topic,
@@ -202,7 +202,7 @@ class Sending:
         self._window = attachments.counted.limits.unacknowledged
         self._outlet: Socket | None = None
         self._mine: dict[Topic, Attachment] = {}
-        self._sent: dict[int, tuple[Attachment, int, int]] = {}
+        self._sent: dict[bytes, tuple[Attachment, int, int]] = {}
         self._behind: asyncio.Task[None] | None = None
         self._has_room: asyncio.Event | None = None
         self.answers = Answers()
@@ -250,18 +250,18 @@ class Sending:
             self._attachments.remove(attachment)
             self._attachments.counted.give_back(self._address)
 
-    def _offer(self, attachment: Attachment, envelope: Envelope, is_sure: bool) -> None:
-        if is_sure and self._behind is None and self._keeps_up(attachment, len(envelope.data)):
-            self._send(attachment, envelope.number, envelope.data)
+    def _offer(self, attachment: Attachment, publication: Publication, is_sure: bool) -> None:
+        if is_sure and self._behind is None and self._keeps_up(attachment, len(publication.data)):
+            self._send(attachment, publication.number, publication.data)
         else:
             self._fall_behind(attachment)
 
-    def confirm(self, request_id: int, topic: Topic | None = None) -> bool:
+    def confirm(self, id_text: bytes, topic: Topic | None = None) -> bool:
         """The client has received the message of this request; returns whether there was one."""
-        sent = self._sent.get(request_id)
+        sent = self._sent.get(id_text)
         if sent is None or (topic is not None and sent[0].topic != topic):
             return False
-        del self._sent[request_id]
+        del self._sent[id_text]
         attachment, number, size_bytes = sent
         attachment.unconfirmed -= 1
         attachment.unconfirmed_bytes -= size_bytes
@@ -284,12 +284,12 @@ class Sending:
     def _send(self, attachment: Attachment, number: int, data: bytes) -> None:
         if self._outlet is None:
             return
-        request_id, size_bytes = self._ids.next(), len(data)
-        self._sent[request_id] = (attachment, number, size_bytes)
+        id_text, size_bytes = b"%d" % self._ids.next(), len(data)
+        self._sent[id_text] = (attachment, number, size_bytes)
         attachment.position = number
         attachment.unconfirmed += 1
         attachment.unconfirmed_bytes += size_bytes
-        text = v2_wire.write_message(request_id, attachment.subscription, data)
+        text = v2_wire.write_message(id_text, attachment.subscription, data)
         self._outlet.push_joined(text_frame(text))
 
     def _fall_behind(self, attachment: Attachment) -> None:
@@ -455,11 +455,11 @@ class IrnSocket:
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
         self._is_quiet = False
-        if len(text) <= v2_wire.LONGEST_CONFIRMED and (confirmed := v2_wire.read_confirmed(text)) is not None:
-            return None if self.sending.confirm(confirmed) else self._pay(1)
+        if (confirmed := v2_wire.read_confirmed(text)) and self.sending.confirm(confirmed):
+            return None
         frame = v2_wire.read_frame(text)
         if isinstance(frame, Confirmation):
-            is_known = frame.is_received and self.sending.confirm(frame.request_id)
+            is_known = frame.is_received and self.sending.confirm(frame.id_text)
             return None if is_known else self._pay(1)
         try:
             call = read_call(frame)

@@ -23,7 +23,7 @@ from bridge_server.pubsub.v2_models import (
     InvalidCallError,
     IrnCall,
     Publication,
-    PublishCall,
+    Publishing,
     Receipt,
     ReceiveCall,
     SubscribeCall,
@@ -40,19 +40,20 @@ _NO_ID = b"null"
 _MOST_DIGITS = 20
 _LARGEST_ID = 2**64 - 1
 
-_MESSAGE = b'{"id":%d,"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":%b}}'
-_CONFIRMED = re.compile(rb'\{"id":([1-9][0-9]{0,15}),"jsonrpc":"2\.0","result":true\}')
-LONGEST_CONFIRMED = 60
-"""A longer frame is none that `read_confirmed` reads."""
+_MESSAGE = b'{"id":%b,"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":%b}}'
+_BEFORE_ID, _AFTER_ID = b'{"id":', b',"jsonrpc":"2.0","result":true}'
+_ID = slice(len(_BEFORE_ID), -len(_AFTER_ID))
 _RESULT = b'{"id":%b,"jsonrpc":"2.0","result":%b}'
 
 _HANDLER, _PAYLOAD, _INTERNAL, _TOO_MANY = -32000, -32600, -32603, 3001
 
 
-def read_confirmed(text: bytes) -> int | None:
-    """The id of the request that a frame confirms as clients write it, which every second frame does."""
-    confirmed = _CONFIRMED.fullmatch(text)
-    return None if confirmed is None else int(confirmed[1])
+def read_confirmed(text: bytes) -> bytes:
+    """The id of the request that a frame confirms as clients write it, which every second frame does.
+
+    Empty for another frame. The frame is JSON if such an id was given.
+    """
+    return text[_ID] if text.endswith(_AFTER_ID) and text.startswith(_BEFORE_ID) else b""
 
 
 def read_frame(text: bytes) -> ClientRequest | Confirmation:
@@ -74,9 +75,8 @@ def read_frame(text: bytes) -> ClientRequest | Confirmation:
         return ClientRequest(id_text, method, values.get("params"))
     if "result" not in values and "error" not in values:
         raise InvalidFrameError("A frame must be a JSON-RPC request or response: it has no method.")
-    request_id = values.get("id")
     is_received = values.get("result") is True and "error" not in values
-    return Confirmation(request_id if type(request_id) is int else -1, is_received)
+    return Confirmation(_id_text(values.get("id")), is_received)
 
 
 def write_result(id_text: bytes, result: bytes) -> bytes:
@@ -129,9 +129,9 @@ def write_data(publication: Publication, published_at_ms: int) -> bytes:
     return orjson.dumps(values)
 
 
-def write_message(request_id: int, subscription: bytes, data: bytes) -> bytes:
+def write_message(id_text: bytes, subscription: bytes, data: bytes) -> bytes:
     """A message, as a request that the receiver acknowledges."""
-    return _MESSAGE % (request_id, subscription, data)
+    return _MESSAGE % (id_text, subscription, data)
 
 
 def subscription_id(client: ClientKey, topic: Topic) -> bytes:
@@ -184,7 +184,8 @@ _SESSION_TTL_SECONDS = 300
 _PROPOSAL, _PROPOSAL_RESPONSE, _SETTLEMENT = 1100, 1101, 1102
 
 _DIGITS = re.compile(r"[0-9]{1,20}", re.ASCII)
-_TOPIC = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
+_TOPIC_DIGITS, _TOPIC_BYTES = 64, 32
+_from_hexadecimal = bytes.fromhex
 _PREFIXES = ("irn_", "iridium_")
 
 
@@ -214,9 +215,14 @@ def _wrong(detail: str, tag: str = "InvalidParams") -> InvalidCallError:
 
 
 def _topic(value: object, name: str = "topic") -> Topic:
-    if not isinstance(value, str) or not _TOPIC.fullmatch(value):
+    topic = value if isinstance(value, str) else ""
+    try:  # in half the time of a pattern
+        size = len(_from_hexadecimal(topic))
+    except ValueError:
+        size = 0
+    if size != _TOPIC_BYTES or len(topic) != _TOPIC_DIGITS:  # more if there are spaces, which it skips
         raise _wrong(f"{name} must be 64 hexadecimal digits.", "InvalidTopic")
-    return Topic(value)
+    return Topic(topic)
 
 
 def _text(params: _Params, name: str) -> str:
@@ -304,12 +310,12 @@ def _publication(params: _Params) -> Publication:
     )
 
 
-def _publish(params: _Params) -> PublishCall:
-    return PublishCall((_publication(params),))
+def _publish(params: _Params) -> Publishing:
+    return Publishing((_publication(params),))
 
 
-def _batch_publish(params: _Params) -> PublishCall:
-    return PublishCall(tuple(_publication(each) for each in _objects(params, "messages")))
+def _batch_publish(params: _Params) -> Publishing:
+    return Publishing(tuple(_publication(each) for each in _objects(params, "messages")))
 
 
 def _subscribe(params: _Params) -> SubscribeCall:
@@ -357,7 +363,7 @@ def _create_topic(params: _Params) -> SubscribeCall:
     return SubscribeCall((_topic(params.get("topic")),), SubscriptionAnswer.DONE)
 
 
-def _propose_session(params: _Params) -> PublishCall:
+def _propose_session(params: _Params) -> Publishing:
     topic = _topic(params.get("pairingTopic"), "pairingTopic")
     proposal = Publication(
         topic,
@@ -367,16 +373,16 @@ def _propose_session(params: _Params) -> PublishCall:
         prompt=True,
         attestation=_attestation(params),
     )
-    return PublishCall((proposal,), subscribes=topic)
+    return Publishing((proposal,), subscribes=topic)
 
 
-def _approve_session(params: _Params) -> PublishCall:
+def _approve_session(params: _Params) -> Publishing:
     pairing = _topic(params.get("pairingTopic"), "pairingTopic")
     session = _topic(params.get("sessionTopic"), "sessionTopic")
     response = _sealed(params, "sessionProposalResponse")
     settlement = _sealed(params, "sessionSettlementRequest")
     ttl = _session_ttl(params)
-    return PublishCall(
+    return Publishing(
         (
             Publication(pairing, response, ttl, _PROPOSAL_RESPONSE, prompt=False, attestation=None),
             Publication(session, settlement, ttl, _SETTLEMENT, prompt=False, attestation=None),
