@@ -105,8 +105,8 @@ class Receipts:
                 await self._store.announce(found)
 
     def _confirm(self, client: ClientKey, topic: Topic, request_id: int) -> bool:
-        id_text = b"%d" % request_id
-        return any(each.sending.confirm(id_text, topic) for each in self.of_client.get(client, ()))
+        confirmed = v2_wire.CONFIRMED % (b"%d" % request_id)
+        return any(each.sending.confirm(confirmed, topic) for each in self.of_client.get(client, ()))
 
     async def _ask_others(self, client: ClientKey, receipts: Sequence[Receipt]) -> None:
         """Return once the others have stored all of it, or none of them says so in time."""
@@ -328,12 +328,16 @@ class IrnCalls:
         call.call = key = call_key(socket.client, request.id_text, publications)
 
         def done(refused: BridgeError | None) -> None:
-            self._published(socket, request.id_text, call.subscribes, refused)
+            socket.is_doubtful = refused is not None
+            socket.answer_call(request.id_text, _TRUE, refused)
+            socket.sending.answers.has_answer()
+            if refused is None and call.subscribes is not None:
+                socket.sending.attach(call.subscribes)
 
         noted: Done = done
         if socket.frames is not None:
             noted = socket.frames.following(request.method, self._in_words(socket, call, socket.frames), done)
-        socket.sending.answers.has_asked()
+        socket.sending.answers.pending += 1
         if self._remembered.repeats(key, noted, now_ms):
             return
         if not self._is_shared:
@@ -369,15 +373,6 @@ class IrnCalls:
         publication.number = self._last_number
         publication.sender, publication.address = socket.client, socket.address
         publication.expires_at_ms = now_ms + publication.ttl_seconds * 1000
-
-    def _published(
-        self, socket: IrnSocket, id_text: bytes, subscribes: Topic | None, refused: BridgeError | None
-    ) -> None:
-        socket.is_doubtful = refused is not None
-        socket.answer_call(id_text, _TRUE, refused)
-        socket.sending.answers.has_answer()
-        if refused is None and subscribes is not None:
-            socket.sending.attach(subscribes)
 
     def _subscribe(self, socket: IrnSocket, request: ClientRequest, call: SubscribeCall) -> None:
         done: Done = partial(self._subscribed, socket, request.id_text, call)

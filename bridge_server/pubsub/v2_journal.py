@@ -3,7 +3,7 @@
 """
 
 import asyncio
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from math import inf
@@ -70,7 +70,11 @@ class RememberedCalls:
         if waiting is not None:
             waiting.append(done)
             return True
-        if self._expires_at_ms.get(call, 0) <= now_ms:
+        expires_at_ms = self._expires_at_ms.get(call)
+        if expires_at_ms is None:
+            return False
+        if expires_at_ms <= now_ms:
+            del self._expires_at_ms[call]
             return False
         done(None)
         return True
@@ -84,7 +88,6 @@ class RememberedCalls:
         waiting = self._under_way.pop(call)
         if refused is None:
             self._expires_at_ms[call] = now_ms + REMEMBERED_MS
-            self._expires_at_ms.move_to_end(call)
         for done in waiting:
             done(refused)
 
@@ -228,7 +231,7 @@ class IrnJournal:
 
     async def _write(self) -> None:
         """Write all changes that there are now, in their order; then tell those that wait for them."""
-        changes, received, waiting = deque(self._changes), self._received, self._waiting
+        changes, received, waiting = self._changes, self._received, self._waiting
         self._changes, self._received, self._waiting = [], defaultdict(list), []
         self._is_writing, self._is_busy = True, len(changes) >= _BUSY_CHANGES
         failure: UnavailableError | None = None
@@ -285,7 +288,6 @@ class IrnJournal:
             try:
                 if isinstance(change, Publishing):
                     self._forget_saved(change, applied)
-                    self._charge_receivers(change, applied)
                     self.remembered.end(change.call, refused, now_ms)
                 else:
                     self._unsaved_rows -= len(change.topics)
@@ -295,43 +297,39 @@ class IrnJournal:
         self.remembered.forget_old(now_ms)
         self.counts.learn(applied.receivers)
 
-    def _charge_receivers(self, publishing: Publishing, applied: Applied) -> None:
-        """Charge for receivers that nobody knew of when the publication came."""
-        if publishing.address is None:
-            return
-        more = -publishing.charged
-        for publication in publishing.publications:
-            more += applied.receivers.get(publication.topic, 0)
-        if more > 0:
-            self._charges.charge_more(publishing.address, more)
-
     def _forget_saved(self, publishing: Publishing, applied: Applied) -> None:
+        """Forget messages that are on disk, or refused, and charge for receivers that nobody knew of when the
+        publication came.
+        """
+        receivers, kept = 0, applied.kept
         self._unsaved_rows -= len(publishing.publications)
         for publication in publishing.publications:
             del self._unsaved[publication.number]
             self._unsaved_bytes -= len(publication.data)
-            for client in applied.kept.get(publication.number, ()):
+            receivers += applied.receivers.get(publication.topic, 0)
+            for client in kept.get(publication.number, ()) if kept else ():
                 if client in publication.acknowledged:
                     self.acknowledge(client, publication.topic, publication.number)
+        if publishing.address is not None and receivers > publishing.charged:
+            self._charges.charge_more(publishing.address, receivers - publishing.charged)
 
 
-def _some(changes: deque[Change], received: _Received) -> tuple[Sequence[Change], _Received]:
+def _some(changes: list[Change], received: _Received) -> tuple[Sequence[Change], _Received]:
     """Take the first changes, and acknowledgements once there are no more changes, for one transaction."""
-    taken: list[Change] = []
-    rows = 0
-    while changes and rows < _MOST_ROWS:
-        taken.append(change := changes.popleft())
-        rows += _rows_of(change)
+    count = rows = 0
+    for change in changes:
+        if rows >= _MOST_ROWS:
+            break
+        count += 1
+        rows += len(change.publications if isinstance(change, Publishing) else change.topics)
+    taken = changes[:count]
+    del changes[:count]
     some: _Received = defaultdict(list)
     while received and rows < _MOST_ROWS:
         receiver, numbers = received.popitem()
         some[receiver] = numbers
         rows += len(numbers)
     return taken, some
-
-
-def _rows_of(change: Change) -> int:
-    return len(change.publications if isinstance(change, Publishing) else change.topics)
 
 
 def _failed() -> BridgeError:

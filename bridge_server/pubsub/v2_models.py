@@ -122,9 +122,9 @@ class ClientRequest:
 
 
 class Confirmation(NamedTuple):
-    """A client's answer to a message. `id_text` is the JSON of the id of the message's request."""
+    """A client's answer to a message. `text` is the answer as clients write it."""
 
-    id_text: bytes
+    text: bytes
     is_received: bool
 
 
@@ -194,10 +194,6 @@ class Subscribers(NamedTuple):
 
     clients: Sequence[ClientKey]
     expires_at_ms: int
-
-    def count_but(self, sender: ClientKey) -> int:
-        """The number of clients that a message of this sender is for."""
-        return len(self.clients) - (sender in self.clients)
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> "Subscribers":

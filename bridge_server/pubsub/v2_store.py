@@ -370,8 +370,9 @@ class _Changes:
         for position, change in enumerate(changes):
             refused = None
             match change:
-                case Publishing() if not self._is_done(change):
-                    refused = yield from self._publish(change)
+                case Publishing():
+                    if not self._is_done(change):
+                        refused = yield from self._publish(change)
                 case Subscribing():
                     yield from self._insert_messages()
                     refused = yield from self._subscribe(change.client, change.address, change.topics)
@@ -415,7 +416,7 @@ class _Changes:
 
         Most publications are such, and it takes no statement to find out.
         """
-        if publishing.call in self._repeated:
+        if self._repeated and publishing.call in self._repeated:
             return True
         if self._is_full or not (publishing in self._arrived or self._has_arrived(publishing)):
             return False
@@ -426,10 +427,18 @@ class _Changes:
         if publishing.subscribes is not None:
             return False
         for publication in publishing.publications:
-            known = self._known(publication.topic)
-            if known is None or publication.prompt or not _have_all(publication, known.clients):
+            acknowledged, receivers = publication.acknowledged, 0
+            if publication.prompt or not acknowledged:
                 return False
-            self._applied.receivers[publication.topic] = known.count_but(publication.sender)
+            known = self._known(publication.topic)
+            if known is None:
+                return False
+            for client in known.clients:
+                if client in acknowledged:
+                    receivers += 1
+                elif client != publication.sender:
+                    return False
+            self._applied.receivers[publication.topic] = receivers
         return True
 
     def _publish(self, publishing: Publishing) -> Transaction[BridgeError | None]:
@@ -617,15 +626,6 @@ class _Changes:
             yield Statement(SETTLE_DELIVERED, (topics, now_ms, every, -now_ms))
         else:
             yield Statement(DELETE_DELIVERED, (topics, now_ms, every))
-
-
-def _have_all(publication: Publication, subscribers: Sequence[ClientKey]) -> bool:
-    """Whether there are subscribers but the sender, and all of them have acknowledged the message."""
-    acknowledged, sender = publication.acknowledged, publication.sender
-    for client in subscribers:
-        if client not in acknowledged and client != sender:
-            return False
-    return bool(acknowledged)
 
 
 # Bytes that clients of generation 2.x may store, at hand where several processes charge for them.

@@ -40,20 +40,13 @@ _NO_ID = b"null"
 _MOST_DIGITS = 20
 _LARGEST_ID = 2**64 - 1
 
-_MESSAGE = b'{"id":%b,"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":%b}}'
-_BEFORE_ID, _AFTER_ID = b'{"id":', b',"jsonrpc":"2.0","result":true}'
-_ID = slice(len(_BEFORE_ID), -len(_AFTER_ID))
-_RESULT = b'{"id":%b,"jsonrpc":"2.0","result":%b}'
+MESSAGE = b'{"id":%b,"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":%b}}'
+CONFIRMED = b'{"id":%b,"jsonrpc":"2.0","result":true}'
+"""The receiver's answer to a message, as clients write it."""
+LONGEST_CONFIRMED = 60
+RESULT = b'{"id":%b,"jsonrpc":"2.0","result":%b}'
 
 _HANDLER, _PAYLOAD, _INTERNAL, _TOO_MANY = -32000, -32600, -32603, 3001
-
-
-def read_confirmed(text: bytes) -> bytes:
-    """The id of the request that a frame confirms as clients write it, which every second frame does.
-
-    Empty for another frame. The frame is JSON if such an id was given.
-    """
-    return text[_ID] if text.endswith(_AFTER_ID) and text.startswith(_BEFORE_ID) else b""
 
 
 def read_frame(text: bytes) -> ClientRequest | Confirmation:
@@ -76,12 +69,12 @@ def read_frame(text: bytes) -> ClientRequest | Confirmation:
     if "result" not in values and "error" not in values:
         raise InvalidFrameError("A frame must be a JSON-RPC request or response: it has no method.")
     is_received = values.get("result") is True and "error" not in values
-    return Confirmation(_id_text(values.get("id")), is_received)
+    return Confirmation(CONFIRMED % _id_text(values.get("id")), is_received)
 
 
 def write_result(id_text: bytes, result: bytes) -> bytes:
     """The answer to a call; the result is JSON."""
-    return _RESULT % (id_text, result)
+    return RESULT % (id_text, result)
 
 
 def write_error(id_text: bytes, error: BridgeError) -> bytes:
@@ -127,11 +120,6 @@ def write_data(publication: Publication, published_at_ms: int) -> bytes:
     if publication.attestation is not None:
         values["attestation"] = publication.attestation
     return orjson.dumps(values)
-
-
-def write_message(id_text: bytes, subscription: bytes, data: bytes) -> bytes:
-    """A message, as a request that the receiver acknowledges."""
-    return _MESSAGE % (id_text, subscription, data)
 
 
 def subscription_id(client: ClientKey, topic: Topic) -> bytes:
