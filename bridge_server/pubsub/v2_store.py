@@ -43,7 +43,6 @@ from bridge_server.pubsub.v2_models import (
     SubscriptionBytesError,
     TooManySubscriptionsError,
     TooManyTopicClientsError,
-    Unsubscribing,
     WaitingMessage,
     turns_of_changes,
 )
@@ -369,16 +368,15 @@ class _Changes:
         yield from self._look_up([each for each in changes if isinstance(each, Publishing)])
         for position, change in enumerate(changes):
             refused = None
-            match change:
-                case Publishing():
-                    if not self._is_done(change):
-                        refused = yield from self._publish(change)
-                case Subscribing():
-                    yield from self._insert_messages()
-                    refused = yield from self._subscribe(change.client, change.address, change.topics)
-                case Unsubscribing():
-                    yield from self._insert_messages()
-                    yield from self._unsubscribe(change.client, change.topics)
+            if isinstance(change, Publishing):
+                if not self._is_done(change):
+                    refused = yield from self._publish(change)
+            elif isinstance(change, Subscribing):
+                yield from self._insert_messages()
+                refused = yield from self._subscribe(change.client, change.address, change.topics)
+            else:
+                yield from self._insert_messages()
+                yield from self._unsubscribe(change.client, change.topics)
             if refused is not None:
                 self._applied.refused[position] = refused
         yield from self._insert_messages()

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -202,15 +202,19 @@ def _wrong(detail: str, tag: str = "InvalidParams") -> InvalidCallError:
     return InvalidCallError(tag, detail)
 
 
-def _topic(value: object, name: str = "topic") -> Topic:
-    topic = value if isinstance(value, str) else ""
-    try:  # in half the time of a pattern
-        size = len(_from_hexadecimal(topic))
+def _topic(value: Any, name: str = "topic") -> Topic:
+    try:  # in half the time of a pattern; it skips spaces, so that there would be fewer bytes
+        is_topic = (
+            isinstance(value, str)
+            and len(value) == _TOPIC_DIGITS
+            and len(_from_hexadecimal(value)) == _TOPIC_BYTES
+        )
     except ValueError:
-        size = 0
-    if size != _TOPIC_BYTES or len(topic) != _TOPIC_DIGITS:  # more if there are spaces, which it skips
+        is_topic = False
+    if not is_topic:
         raise _wrong(f"{name} must be 64 hexadecimal digits.", "InvalidTopic")
-    return Topic(topic)
+    topic: Topic = value
+    return topic
 
 
 def _text(params: _Params, name: str) -> str:
