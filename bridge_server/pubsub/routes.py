@@ -92,7 +92,7 @@ class PubSubHandlers:
         if not wants_socket(request):
             return WholeAnswer(body=_PAGE.encode(), headers=_HEADERS)
         subscriber = self._pubsub.welcome(self._address_of(request))
-        return Socket(subscriber, self._message_limit_bytes, self._turn).accept(request)
+        return Socket(subscriber, self._message_limit_bytes, turn=self._turn).accept(request)
 
     async def v2(self, request: web.Request) -> web.StreamResponse:
         """A WebSocket that carries JSON-RPC 2.0 in both directions, with the methods `irn_publish`,
@@ -111,7 +111,7 @@ class PubSubHandlers:
         except ProjectNotAllowedError as error:
             socket.end(_NOT_ALLOWED, error.detail)
         most_bytes = _MESSAGES_IN_A_FRAME * self._message_limit_bytes
-        return Socket(socket, most_bytes, self._turn, come_back=WSCloseCode.GOING_AWAY).accept(request)
+        return Socket(socket, most_bytes, WSCloseCode.GOING_AWAY, self._turn).accept(request)
 
 
 def pubsub_routes(handlers: PubSubHandlers, every_request: Limit) -> tuple[Route, ...]:

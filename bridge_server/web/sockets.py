@@ -105,10 +105,13 @@ class Socket(PromptSocket):
         self,
         party: Party,
         message_limit_bytes: int,
-        turn: LoopTurn,
         come_back: WSCloseCode | None = None,
+        turn: LoopTurn | None = None,
     ) -> None:
-        """`come_back` is the code for clients that may come back; None: 1013, or 1011 after a failure."""
+        """`come_back` is the code for clients that may come back; None: 1013, or 1011 after a failure.
+
+        Many sockets may have one `turn`.
+        """
         super().__init__(
             party.hear,
             autoclose=False,
@@ -122,7 +125,7 @@ class Socket(PromptSocket):
         self._failed = come_back or WSCloseCode.INTERNAL_ERROR
         self._too_big = f"A message may have at most {message_limit_bytes} bytes."
         self._request: web.BaseRequest | None = None
-        self._turn = turn
+        self._turn = turn or LoopTurn()
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._goodbye: asyncio.Task[bool] | None = None
