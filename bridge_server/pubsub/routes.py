@@ -15,7 +15,7 @@ from bridge_server.pubsub.v2_tokens import ClientAdmission, has_token
 from bridge_server.web.answers import WholeAnswer, ready_made
 from bridge_server.web.connection import HAS_PAGES
 from bridge_server.web.routes import ANY_PAGE, HTML, About, DescribedAnswer, Handler, Parameter, Route
-from bridge_server.web.sockets import Socket, wants_socket
+from bridge_server.web.sockets import LoopTurn, Socket, wants_socket
 
 _HEADERS = ready_made({"Content-Type": "text/html; charset=utf-8", "Vary": "Upgrade, Accept"})
 _PAGE = f"""<!DOCTYPE html>
@@ -74,6 +74,7 @@ class PubSubHandlers:
         self._address_of = address_of
         self._message_limit_bytes = message_limit_bytes
         self._front = front
+        self._turn = LoopTurn()
 
     async def root(self, request: web.Request) -> web.StreamResponse:
         """A WebSocket; with `auth` or a bearer token one of generation 2.x, else of 1.x. Without an upgrade
@@ -91,7 +92,7 @@ class PubSubHandlers:
         if not wants_socket(request):
             return WholeAnswer(body=_PAGE.encode(), headers=_HEADERS)
         subscriber = self._pubsub.welcome(self._address_of(request))
-        return Socket(subscriber, self._message_limit_bytes).accept(request)
+        return Socket(subscriber, self._message_limit_bytes, turn=self._turn).accept(request)
 
     async def v2(self, request: web.Request) -> web.StreamResponse:
         """A WebSocket that carries JSON-RPC 2.0 in both directions, with the methods `irn_publish`,
@@ -109,9 +110,8 @@ class PubSubHandlers:
             self._admission.require_project(request)
         except ProjectNotAllowedError as error:
             socket.end(_NOT_ALLOWED, error.detail)
-        return Socket(
-            socket, _MESSAGES_IN_A_FRAME * self._message_limit_bytes, come_back=WSCloseCode.GOING_AWAY
-        ).accept(request)
+        most_bytes = _MESSAGES_IN_A_FRAME * self._message_limit_bytes
+        return Socket(socket, most_bytes, WSCloseCode.GOING_AWAY, self._turn).accept(request)
 
 
 def pubsub_routes(handlers: PubSubHandlers, every_request: Limit) -> tuple[Route, ...]:

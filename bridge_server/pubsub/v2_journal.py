@@ -3,8 +3,7 @@
 """
 
 import asyncio
-import hashlib
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from math import inf
@@ -23,8 +22,7 @@ from bridge_server.pubsub.v2_models import (
     ClientKey,
     ClientLimits,
     Done,
-    Envelope,
-    PublishCall,
+    Publication,
     Publishing,
     ReceiverCounts,
     Rules,
@@ -35,22 +33,18 @@ from bridge_server.pubsub.v2_store import IrnStore
 
 REMEMBERED_MS = 300_000
 
-_DIGEST_BYTES = 16
 
-
-def call_key(client: ClientKey, id_text: bytes, call: PublishCall) -> str:
+def call_key(client: ClientKey, id_text: bytes, publications: Iterable[Publication]) -> str:
     """The key of a call, by which a repetition is recognised: client, id and content.
 
-    A checksum is enough for the content: a client that finds another message with it deceives itself. To
-    digest it whole would be a tenth of the cost of a publication.
+    The end of a public key, which nobody else can choose to have, is enough for the client. A checksum is
+    enough for the content: a client that finds another message with it deceives itself.
     """
-    checksum = size = 0
-    for each in call.publications:
-        message = each.message.encode()
-        checksum = crc32(message, crc32(each.topic.encode(), checksum))
-        size += len(message)
-    named = b"%b\0%b\0%d-%d" % (client.encode(), id_text.strip(b'"'), size, checksum)
-    return hashlib.blake2b(named, digest_size=_DIGEST_BYTES).hexdigest()
+    checksum = 0
+    for each in publications:
+        checksum = crc32(each.message.encode(), crc32(each.topic.encode(), checksum))
+    request_id = id_text.decode().strip('"')
+    return f"{client[-16:]} {request_id} {checksum}"
 
 
 class RememberedCalls:
@@ -76,7 +70,11 @@ class RememberedCalls:
         if waiting is not None:
             waiting.append(done)
             return True
-        if self._expires_at_ms.get(call, 0) <= now_ms:
+        expires_at_ms = self._expires_at_ms.get(call)
+        if expires_at_ms is None:
+            return False
+        if expires_at_ms <= now_ms:
+            del self._expires_at_ms[call]
             return False
         done(None)
         return True
@@ -90,7 +88,6 @@ class RememberedCalls:
         waiting = self._under_way.pop(call)
         if refused is None:
             self._expires_at_ms[call] = now_ms + REMEMBERED_MS
-            self._expires_at_ms.move_to_end(call)
         for done in waiting:
             done(refused)
 
@@ -152,7 +149,7 @@ class IrnJournal:
         self._charges = charges
         self._changes: list[Change] = []
         self._received: _Received = defaultdict(list)
-        self._unsaved: dict[int, Envelope] = {}
+        self._unsaved: dict[int, Publication] = {}
         self._unsaved_bytes = self._unsaved_rows = 0
         self._waiting: list[asyncio.Future[None]] = []
         self._wanted = asyncio.Event()
@@ -180,19 +177,20 @@ class IrnJournal:
         """Store the change, and say when it is done."""
         self._changes.append(change)
         if isinstance(change, Publishing):
-            self._unsaved_rows += len(change.envelopes)
-            for envelope in change.envelopes:
-                self._unsaved[envelope.number] = envelope
-                self._unsaved_bytes += len(envelope.data)
+            self._unsaved_rows += len(change.publications)
+            for publication in change.publications:
+                self._unsaved[publication.number] = publication
+                self._unsaved_bytes += len(publication.data)
+                publication.message = ""  # its data has it
         else:
             self._unsaved_rows += len(change.topics)
         self._wanted.set()
 
     def acknowledge(self, client: ClientKey, topic: Topic, number: int) -> None:
         """Note that the client has received the message with this number."""
-        envelope = self._unsaved.get(number)
-        if envelope is not None:
-            envelope.acknowledged.add(client)
+        publication = self._unsaved.get(number)
+        if publication is not None:
+            publication.acknowledged.add(client)
         else:
             self._received[client, topic].append(number)
             self._wanted.set()
@@ -233,7 +231,7 @@ class IrnJournal:
 
     async def _write(self) -> None:
         """Write all changes that there are now, in their order; then tell those that wait for them."""
-        changes, received, waiting = deque(self._changes), self._received, self._waiting
+        changes, received, waiting = self._changes, self._received, self._waiting
         self._changes, self._received, self._waiting = [], defaultdict(list), []
         self._is_writing, self._is_busy = True, len(changes) >= _BUSY_CHANGES
         failure: UnavailableError | None = None
@@ -290,7 +288,6 @@ class IrnJournal:
             try:
                 if isinstance(change, Publishing):
                     self._forget_saved(change, applied)
-                    self._charge_receivers(change, applied)
                     self.remembered.end(change.call, refused, now_ms)
                 else:
                     self._unsaved_rows -= len(change.topics)
@@ -300,43 +297,39 @@ class IrnJournal:
         self.remembered.forget_old(now_ms)
         self.counts.learn(applied.receivers)
 
-    def _charge_receivers(self, publishing: Publishing, applied: Applied) -> None:
-        """Charge for receivers that nobody knew of when the publication came."""
-        if publishing.address is None:
-            return
-        more = -publishing.charged
-        for envelope in publishing.envelopes:
-            more += applied.receivers.get(envelope.topic, 0)
-        if more > 0:
-            self._charges.charge_more(publishing.address, more)
-
     def _forget_saved(self, publishing: Publishing, applied: Applied) -> None:
-        self._unsaved_rows -= len(publishing.envelopes)
-        for envelope in publishing.envelopes:
-            del self._unsaved[envelope.number]
-            self._unsaved_bytes -= len(envelope.data)
-            for client in applied.kept.get(envelope.number, ()):
-                if client in envelope.acknowledged:
-                    self.acknowledge(client, envelope.topic, envelope.number)
+        """Forget messages that are on disk, or refused, and charge for receivers that nobody knew of when the
+        publication came.
+        """
+        receivers, kept = 0, applied.kept
+        self._unsaved_rows -= len(publishing.publications)
+        for publication in publishing.publications:
+            del self._unsaved[publication.number]
+            self._unsaved_bytes -= len(publication.data)
+            receivers += applied.receivers.get(publication.topic, 0)
+            for client in kept.get(publication.number, ()) if kept else ():
+                if client in publication.acknowledged:
+                    self.acknowledge(client, publication.topic, publication.number)
+        if publishing.address is not None and receivers > publishing.charged:
+            self._charges.charge_more(publishing.address, receivers - publishing.charged)
 
 
-def _some(changes: deque[Change], received: _Received) -> tuple[Sequence[Change], _Received]:
+def _some(changes: list[Change], received: _Received) -> tuple[Sequence[Change], _Received]:
     """Take the first changes, and acknowledgements once there are no more changes, for one transaction."""
-    taken: list[Change] = []
-    rows = 0
-    while changes and rows < _MOST_ROWS:
-        taken.append(change := changes.popleft())
-        rows += _rows_of(change)
+    count = rows = 0
+    for change in changes:
+        if rows >= _MOST_ROWS:
+            break
+        count += 1
+        rows += len(change.publications if isinstance(change, Publishing) else change.topics)
+    taken = changes[:count]
+    del changes[:count]
     some: _Received = defaultdict(list)
     while received and rows < _MOST_ROWS:
         receiver, numbers = received.popitem()
         some[receiver] = numbers
         rows += len(numbers)
     return taken, some
-
-
-def _rows_of(change: Change) -> int:
-    return len(change.envelopes if isinstance(change, Publishing) else change.topics)
 
 
 def _failed() -> BridgeError:

@@ -28,24 +28,44 @@ Done: TypeAlias = Callable[[BridgeError | None], None]
 """Is called once a change is on disk, or with the reason why nothing of it is."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Publication:
-    """A message that a client wants to be published."""
+    """A message that a client publishes: as it was read, and then on its way to the disk, and to clients that
+    are there.
+    """
 
     topic: Topic
     message: str
     ttl_seconds: int
     tag: int
     prompt: bool
+    """Whether the webhooks of the topic are called."""
     attestation: str | None
+    number: int = 0
+    """Later messages have greater numbers. This and what follows is known once the call is performed."""
+    data: bytes = b""
+    """The JSON that receivers are sent."""
+    sender: ClientKey = ClientKey("")
+    address: str | None = None
+    """The address to whose share of waiting messages it counts; None when the client is exempt."""
+    expires_at_ms: int = 0
+    acknowledged: set[ClientKey] = field(default_factory=set)
+    """Clients that were quicker than the disk. Read in another thread."""
 
 
-@dataclass(slots=True)
-class PublishCall:
+@dataclass(slots=True, eq=False)
+class Publishing:
     """Publish all of these messages, and subscribe the client to a topic: all or nothing."""
 
     publications: tuple[Publication, ...]
     subscribes: Topic | None = None
+    client: ClientKey = ClientKey("")
+    """Who calls. This and what follows is known once the call is performed."""
+    address: str | None = None
+    call: str = ""
+    """The key by which a repetition of the call is known."""
+    charged: int = 0
+    """The messages that the address has been charged for it."""
 
 
 class SubscriptionAnswer(Enum):
@@ -89,7 +109,7 @@ class ReceiveCall(NamedTuple):
     receipts: tuple[Receipt, ...]
 
 
-IrnCall: TypeAlias = PublishCall | SubscribeCall | UnsubscribeCall | FetchCall | ReceiveCall
+IrnCall: TypeAlias = Publishing | SubscribeCall | UnsubscribeCall | FetchCall | ReceiveCall
 
 
 @dataclass(slots=True)
@@ -102,29 +122,10 @@ class ClientRequest:
 
 
 class Confirmation(NamedTuple):
-    """A client's answer to a message."""
+    """A client's answer to a message. `text` is the answer as clients write it."""
 
-    request_id: int
+    text: bytes
     is_received: bool
-
-
-@dataclass(slots=True, eq=False)
-class Envelope:
-    """A message on its way to the disk, and to clients that are there."""
-
-    number: int
-    """The message's number. Later messages have greater numbers."""
-    topic: Topic
-    data: bytes
-    """The JSON that receivers are sent."""
-    sender: ClientKey
-    address: str | None
-    """The address to whose share of waiting messages it counts; None when the client is exempt."""
-    expires_at_ms: int
-    prompt: bool
-    """Whether the webhooks of the topic are called."""
-    acknowledged: set[ClientKey] = field(default_factory=set)
-    """Clients that were quicker than the disk. Read in another thread."""
 
 
 class WaitingMessage(NamedTuple):
@@ -135,20 +136,6 @@ class WaitingMessage(NamedTuple):
     data: bytes
     is_received: bool = False
     """Whether another socket of the client has acknowledged it."""
-
-
-@dataclass(slots=True, eq=False)
-class Publishing:
-    """A call that publishes, on its way to the disk."""
-
-    client: ClientKey
-    address: str | None
-    call: str
-    """The key by which a repetition of the call is known."""
-    envelopes: tuple[Envelope, ...]
-    subscribes: Topic | None
-    charged: int = 0
-    """The messages that the address has been charged for it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -207,10 +194,6 @@ class Subscribers(NamedTuple):
 
     clients: Sequence[ClientKey]
     expires_at_ms: int
-
-    def count_but(self, sender: ClientKey) -> int:
-        """The number of clients that a message of this sender is for."""
-        return len(self.clients) - (sender in self.clients)
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> "Subscribers":
@@ -419,8 +402,8 @@ def _turns_of(change: Change) -> Iterator[Turn]:
     yield striped("irn-client", change.client)
     match change:
         case Publishing():
-            for envelope in change.envelopes:
-                yield turn_of_topic(envelope.topic)
+            for publication in change.publications:
+                yield turn_of_topic(publication.topic)
             if change.subscribes is not None:
                 yield turn_of_topic(change.subscribes)
         case Subscribing() | Unsubscribing():

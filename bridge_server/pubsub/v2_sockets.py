@@ -23,8 +23,8 @@ from bridge_server.pubsub.v2_models import (
     ClientKey,
     ClientRequest,
     Confirmation,
-    Envelope,
     IrnCall,
+    Publication,
     WaitingMessage,
 )
 from bridge_server.pubsub.v2_wire import read_call
@@ -54,10 +54,6 @@ class Answers:
         self._written_at: float | None = None
         self._ping, self._ping_number = b"", 0
         self._pong: asyncio.Event | None = None
-
-    def has_asked(self) -> None:
-        """The client has made a publication, which is on its way to the disk."""
-        self.pending += 1
 
     def has_answer(self) -> None:
         """The answer to a publication was written."""
@@ -107,7 +103,7 @@ class Attachment:
 
     def __init__(
         self,
-        offer: Callable[["Attachment", Envelope, bool], None],
+        offer: Callable[["Attachment", Publication, bool], None],
         look: Callable[["Attachment"], None],
         client: ClientKey,
         topic: Topic,
@@ -202,7 +198,8 @@ class Sending:
         self._window = attachments.counted.limits.unacknowledged
         self._outlet: Socket | None = None
         self._mine: dict[Topic, Attachment] = {}
-        self._sent: dict[int, tuple[Attachment, int, int]] = {}
+        self._sent: dict[bytes, tuple[Attachment, int, int]] = {}
+        """The messages that are not acknowledged, by the answers that acknowledge them."""
         self._behind: asyncio.Task[None] | None = None
         self._has_room: asyncio.Event | None = None
         self.answers = Answers()
@@ -250,18 +247,29 @@ class Sending:
             self._attachments.remove(attachment)
             self._attachments.counted.give_back(self._address)
 
-    def _offer(self, attachment: Attachment, envelope: Envelope, is_sure: bool) -> None:
-        if is_sure and self._behind is None and self._keeps_up(attachment, len(envelope.data)):
-            self._send(attachment, envelope.number, envelope.data)
+    def _offer(self, attachment: Attachment, publication: Publication, is_sure: bool) -> None:
+        outlet, answers, share = self._outlet, self.answers, self._share
+        if (
+            is_sure
+            and self._behind is None
+            and outlet is not None
+            and not answers.pending
+            and not answers.has_unread
+            and not outlet.is_congested
+            and len(self._sent) < self._window
+            and 2 * attachment.unconfirmed < share.messages
+            and 2 * (attachment.unconfirmed_bytes + len(publication.data)) <= share.size_bytes
+        ):
+            self._send(attachment, publication.number, publication.data)
         else:
             self._fall_behind(attachment)
 
-    def confirm(self, request_id: int, topic: Topic | None = None) -> bool:
-        """The client has received the message of this request; returns whether there was one."""
-        sent = self._sent.get(request_id)
+    def confirm(self, confirmed: bytes, topic: Topic | None = None) -> bool:
+        """The client has received the message that has this answer; returns whether there was one."""
+        sent = self._sent.get(confirmed)
         if sent is None or (topic is not None and sent[0].topic != topic):
             return False
-        del self._sent[request_id]
+        del self._sent[confirmed]
         attachment, number, size_bytes = sent
         attachment.unconfirmed -= 1
         attachment.unconfirmed_bytes -= size_bytes
@@ -270,27 +278,15 @@ class Sending:
             self._has_room.set()
         return True
 
-    def _keeps_up(self, attachment: Attachment, size_bytes: int) -> bool:
-        return (
-            self._outlet is not None
-            and not self.answers.pending
-            and not self.answers.has_unread
-            and not self._outlet.is_congested
-            and len(self._sent) < self._window
-            and 2 * attachment.unconfirmed < self._share.messages
-            and 2 * (attachment.unconfirmed_bytes + size_bytes) <= self._share.size_bytes
-        )
-
     def _send(self, attachment: Attachment, number: int, data: bytes) -> None:
         if self._outlet is None:
             return
-        request_id, size_bytes = self._ids.next(), len(data)
-        self._sent[request_id] = (attachment, number, size_bytes)
+        id_text, size_bytes = b"%d" % self._ids.next(), len(data)
+        self._sent[v2_wire.CONFIRMED % id_text] = (attachment, number, size_bytes)
         attachment.position = number
         attachment.unconfirmed += 1
         attachment.unconfirmed_bytes += size_bytes
-        text = v2_wire.write_message(request_id, attachment.subscription, data)
-        self._outlet.push_joined(text_frame(text))
+        self._outlet.push_joined(text_frame(v2_wire.MESSAGE % (id_text, attachment.subscription, data)))
 
     def _fall_behind(self, attachment: Attachment) -> None:
         attachment.is_live, attachment.has_missed = False, True
@@ -450,11 +446,11 @@ class IrnSocket:
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
         self._is_quiet = False
-        if len(text) <= v2_wire.LONGEST_CONFIRMED and (confirmed := v2_wire.read_confirmed(text)) is not None:
-            return None if self.sending.confirm(confirmed) else self._pay(1)
+        if len(text) <= v2_wire.LONGEST_CONFIRMED and self.sending.confirm(text):
+            return None  # every second frame
         frame = v2_wire.read_frame(text)
         if isinstance(frame, Confirmation):
-            is_known = frame.is_received and self.sending.confirm(frame.request_id)
+            is_known = frame.is_received and self.sending.confirm(frame.text)
             return None if is_known else self._pay(1)
         try:
             call = read_call(frame)
@@ -513,7 +509,7 @@ class IrnSocket:
         if refused is not None:
             self.answer(v2_wire.write_error(id_text, refused))
         elif self._outlet is not None:
-            self._outlet.push_joined(text_frame(v2_wire.write_result(id_text, result)))
+            self._outlet.push_joined(text_frame(v2_wire.RESULT % (id_text, result)))
 
     async def has_written(self) -> bool:
         """Wait until all answers have been written; returns whether they have."""

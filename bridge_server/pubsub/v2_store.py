@@ -32,9 +32,9 @@ from bridge_server.pubsub.v2_models import (
     Applied,
     Change,
     ClientKey,
-    Envelope,
     IrnMessagesStored,
     KnownSubscribers,
+    Publication,
     Publishing,
     Receipts,
     Rules,
@@ -43,7 +43,6 @@ from bridge_server.pubsub.v2_models import (
     SubscriptionBytesError,
     TooManySubscriptionsError,
     TooManyTopicClientsError,
-    Unsubscribing,
     WaitingMessage,
     turns_of_changes,
 )
@@ -369,15 +368,15 @@ class _Changes:
         yield from self._look_up([each for each in changes if isinstance(each, Publishing)])
         for position, change in enumerate(changes):
             refused = None
-            match change:
-                case Publishing() if not self._is_done(change):
+            if isinstance(change, Publishing):
+                if not self._is_done(change):
                     refused = yield from self._publish(change)
-                case Subscribing():
-                    yield from self._insert_messages()
-                    refused = yield from self._subscribe(change.client, change.address, change.topics)
-                case Unsubscribing():
-                    yield from self._insert_messages()
-                    yield from self._unsubscribe(change.client, change.topics)
+            elif isinstance(change, Subscribing):
+                yield from self._insert_messages()
+                refused = yield from self._subscribe(change.client, change.address, change.topics)
+            else:
+                yield from self._insert_messages()
+                yield from self._unsubscribe(change.client, change.topics)
             if refused is not None:
                 self._applied.refused[position] = refused
         yield from self._insert_messages()
@@ -393,21 +392,21 @@ class _Changes:
     def _look_up(self, publishings: Sequence[Publishing]) -> Transaction[None]:
         """Read what the publications need: their subscribers, and the room that there is for them."""
         if self._rules.is_shared and publishings:
-            envelopes = list(chain.from_iterable(each.envelopes for each in publishings))
+            publications = list(chain.from_iterable(each.publications for each in publishings))
             calls = json_array(each.call for each in publishings)
             self._repeated = {call for (call,) in (yield Statement(REPEATED, (calls, self._rules.now_ms)))}
-            given = [envelope.number for envelope in envelopes]
+            given = [publication.number for publication in publications]
             rows = yield Statement(NUMBERS, (json_array(given),))
             self._numbers = {number: row[0] for number, row in zip(given, rows, strict=True)}
         self._arrived = {each for each in publishings if self._has_arrived(each)}
         left = [each for each in publishings if each not in self._arrived]
         if not left:
             return
-        envelopes = list(chain.from_iterable(each.envelopes for each in left))
-        topics = dict.fromkeys(envelope.topic for envelope in envelopes)
+        publications = list(chain.from_iterable(each.publications for each in left))
+        topics = dict.fromkeys(publication.topic for publication in publications)
         yield from self._read_subscribers([topic for topic in topics if self._known(topic) is None])
         if not self._is_full:
-            yield from self._shares.count(chain.from_iterable(map(self._claims, envelopes)))
+            yield from self._shares.count(chain.from_iterable(map(self._claims, publications)))
 
     def _is_done(self, publishing: Publishing) -> bool:
         """Whether nothing is to be stored but the call: another process has answered it, or all receivers
@@ -415,7 +414,7 @@ class _Changes:
 
         Most publications are such, and it takes no statement to find out.
         """
-        if publishing.call in self._repeated:
+        if self._repeated and publishing.call in self._repeated:
             return True
         if self._is_full or not (publishing in self._arrived or self._has_arrived(publishing)):
             return False
@@ -425,23 +424,31 @@ class _Changes:
     def _has_arrived(self, publishing: Publishing) -> bool:
         if publishing.subscribes is not None:
             return False
-        for envelope in publishing.envelopes:
-            known = self._known(envelope.topic)
-            if known is None or envelope.prompt or not _have_all(envelope, known.clients):
+        for publication in publishing.publications:
+            acknowledged, receivers = publication.acknowledged, 0
+            if publication.prompt or not acknowledged:
                 return False
-            self._applied.receivers[envelope.topic] = known.count_but(envelope.sender)
+            known = self._known(publication.topic)
+            if known is None:
+                return False
+            for client in known.clients:
+                if client in acknowledged:
+                    receivers += 1
+                elif client != publication.sender:
+                    return False
+            self._applied.receivers[publication.topic] = receivers
         return True
 
     def _publish(self, publishing: Publishing) -> Transaction[BridgeError | None]:
         """Store the messages for their receivers, and what comes with them; or nothing, and say why not."""
         if self._is_full:
             return QueueFullError("the server")
-        receivers = yield from self._receivers(publishing.envelopes)
+        receivers = yield from self._receivers(publishing.publications)
         full = yield from self._take_room(list(receivers))
         if full is not None:
             return full
         refused: BridgeError | None
-        refused, notices = yield from self._owed(publishing.envelopes)
+        refused, notices = yield from self._owed(publishing.publications)
         if refused is None and publishing.subscribes is not None:
             yield from self._insert_messages()
             refused = yield from self._subscribe(
@@ -450,84 +457,84 @@ class _Changes:
         if refused is not None:
             self._give_back(list(receivers))
             return refused
-        for envelope, clients in receivers.items():
-            self._keep(envelope, clients)
+        for publication, clients in receivers.items():
+            self._keep(publication, clients)
         self._calls.append(publishing.call)
         self._applied.notice_bytes += yield from send_later(notices, self._rules.now_ms)
         return None
 
     def _receivers(
-        self, envelopes: Sequence[Envelope]
-    ) -> Transaction[dict[Envelope, Sequence[ClientKey] | None]]:
+        self, publications: Sequence[Publication]
+    ) -> Transaction[dict[Publication, Sequence[ClientKey] | None]]:
         """The clients that each message has to be stored for; None: the next subscriber. One that every
         receiver has acknowledged already is left out.
         """
-        receivers: dict[Envelope, Sequence[ClientKey] | None] = {}
-        for envelope in envelopes:
-            if self._known(envelope.topic) is None:
-                yield from self._read_subscribers((envelope.topic,))
-            known = self._known(envelope.topic)
-            others = [client for client in known.clients if client != envelope.sender] if known else []
-            self._applied.receivers[envelope.topic] = len(others)
+        receivers: dict[Publication, Sequence[ClientKey] | None] = {}
+        for publication in publications:
+            if self._known(publication.topic) is None:
+                yield from self._read_subscribers((publication.topic,))
+            known = self._known(publication.topic)
+            others = [client for client in known.clients if client != publication.sender] if known else []
+            self._applied.receivers[publication.topic] = len(others)
             if not others:
-                receivers[envelope] = None
-            elif not envelope.acknowledged.issuperset(others):
-                receivers[envelope] = others
+                receivers[publication] = None
+            elif not publication.acknowledged.issuperset(others):
+                receivers[publication] = others
         return receivers
 
-    def _take_room(self, envelopes: Sequence[Envelope]) -> Transaction[QueueFullError | None]:
+    def _take_room(self, publications: Sequence[Publication]) -> Transaction[QueueFullError | None]:
         """Count all of the messages, or none of them and say why not."""
-        yield from self._shares.count(chain.from_iterable(map(self._claims, envelopes)))
-        for position, envelope in enumerate(envelopes):
-            full = self._shares.take(self._claims(envelope), len(envelope.data))
+        yield from self._shares.count(chain.from_iterable(map(self._claims, publications)))
+        for position, publication in enumerate(publications):
+            full = self._shares.take(self._claims(publication), len(publication.data))
             if full is not None:
-                self._give_back(envelopes[:position])
+                self._give_back(publications[:position])
                 return full
         return None
 
-    def _give_back(self, envelopes: Sequence[Envelope]) -> None:
-        for envelope in envelopes:
-            self._shares.give_back(self._claims(envelope), len(envelope.data))
+    def _give_back(self, publications: Sequence[Publication]) -> None:
+        for publication in publications:
+            self._shares.give_back(self._claims(publication), len(publication.data))
 
-    def _claims(self, envelope: Envelope) -> list[Claim]:
+    def _claims(self, publication: Publication) -> list[Claim]:
         queue, client = self._rules.queue, self._rules.client
         claims = [
-            Claim(SHARE_OF_TOPIC, envelope.topic, queue.topic, "the topic"),
-            Claim(SHARE_OF_CLIENT, envelope.sender, client.share, "your client"),
+            Claim(SHARE_OF_TOPIC, publication.topic, queue.topic, "the topic"),
+            Claim(SHARE_OF_CLIENT, publication.sender, client.share, "your client"),
         ]
-        if envelope.address is not None:
-            claims.append(Claim(SHARE_OF_ADDRESS, envelope.address, queue.address, "your address"))
+        if publication.address is not None:
+            claims.append(Claim(SHARE_OF_ADDRESS, publication.address, queue.address, "your address"))
         return claims
 
     def _owed(
-        self, envelopes: Sequence[Envelope]
+        self, publications: Sequence[Publication]
     ) -> Transaction[tuple[QueueFullError | None, list[OutgoingMessage]]]:
         """The notices to webhooks that the messages cause."""
         notices: list[OutgoingMessage] = []
-        for envelope in envelopes:
-            if envelope.prompt:
-                messages = yield from self._notices.of(envelope.topic, envelope.address)
+        for publication in publications:
+            if publication.prompt:
+                messages = yield from self._notices.of(publication.topic, publication.address)
                 if messages is None:
                     return QueueFullError("your address"), []
                 notices += messages
         return None, notices
 
-    def _keep(self, envelope: Envelope, clients: Sequence[ClientKey] | None) -> None:
-        number, data = self._numbers.get(envelope.number, envelope.number), envelope.data
+    def _keep(self, publication: Publication, clients: Sequence[ClientKey] | None) -> None:
+        number, data = self._numbers.get(publication.number, publication.number), publication.data
         self._messages.append(
             (
-                number, envelope.topic, data, len(data), envelope.sender, envelope.address,
-                int(clients is None), envelope.expires_at_ms,
+                number, publication.topic, data, len(data), publication.sender, publication.address,
+                int(clients is None), publication.expires_at_ms,
             )
         )  # fmt: skip
         if clients is None:
             return
-        early = envelope.acknowledged.intersection(clients)
+        early = publication.acknowledged.intersection(clients)
         for client in early:
-            self._received[client, envelope.topic].append(number)
-        self._applied.kept[envelope.number] = [client for client in clients if client not in early]
+            self._received[client, publication.topic].append(number)
+        self._applied.kept[publication.number] = [client for client in clients if client not in early]
         if self._rules.is_shared:
-            self._stored[envelope.topic, envelope.sender] = None
+            self._stored[publication.topic, publication.sender] = None
 
     def _insert_messages(self) -> Transaction[None]:
         if self._messages:
@@ -619,15 +626,6 @@ class _Changes:
             yield Statement(DELETE_DELIVERED, (topics, now_ms, every))
 
 
-def _have_all(envelope: Envelope, subscribers: Sequence[ClientKey]) -> bool:
-    """Whether there are subscribers but the sender, and all of them have acknowledged the message."""
-    acknowledged, sender = envelope.acknowledged, envelope.sender
-    for client in subscribers:
-        if client not in acknowledged and client != sender:
-            return False
-    return bool(acknowledged)
-
-
 # Bytes that clients of generation 2.x may store, at hand where several processes charge for them.
 
 
@@ -644,10 +642,10 @@ async def hold_for_changes(
     if subscribing:
         await subscription_bytes.hold(subscribing)
     prompt = [
-        envelope.address
+        publication.address
         for change in changes
         if isinstance(change, Publishing)
-        for envelope in change.envelopes
-        if envelope.prompt
+        for publication in change.publications
+        if publication.prompt
     ]
     await hold_for_notices(notice_bytes, prompt)

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -23,7 +23,7 @@ from bridge_server.pubsub.v2_models import (
     InvalidCallError,
     IrnCall,
     Publication,
-    PublishCall,
+    Publishing,
     Receipt,
     ReceiveCall,
     SubscribeCall,
@@ -40,19 +40,13 @@ _NO_ID = b"null"
 _MOST_DIGITS = 20
 _LARGEST_ID = 2**64 - 1
 
-_MESSAGE = b'{"id":%d,"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":%b}}'
-_CONFIRMED = re.compile(rb'\{"id":([1-9][0-9]{0,15}),"jsonrpc":"2\.0","result":true\}')
+MESSAGE = b'{"id":%b,"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":%b}}'
+CONFIRMED = b'{"id":%b,"jsonrpc":"2.0","result":true}'
+"""The receiver's answer to a message, as clients write it."""
 LONGEST_CONFIRMED = 60
-"""A longer frame is none that `read_confirmed` reads."""
-_RESULT = b'{"id":%b,"jsonrpc":"2.0","result":%b}'
+RESULT = b'{"id":%b,"jsonrpc":"2.0","result":%b}'
 
 _HANDLER, _PAYLOAD, _INTERNAL, _TOO_MANY = -32000, -32600, -32603, 3001
-
-
-def read_confirmed(text: bytes) -> int | None:
-    """The id of the request that a frame confirms as clients write it, which every second frame does."""
-    confirmed = _CONFIRMED.fullmatch(text)
-    return None if confirmed is None else int(confirmed[1])
 
 
 def read_frame(text: bytes) -> ClientRequest | Confirmation:
@@ -74,14 +68,13 @@ def read_frame(text: bytes) -> ClientRequest | Confirmation:
         return ClientRequest(id_text, method, values.get("params"))
     if "result" not in values and "error" not in values:
         raise InvalidFrameError("A frame must be a JSON-RPC request or response: it has no method.")
-    request_id = values.get("id")
     is_received = values.get("result") is True and "error" not in values
-    return Confirmation(request_id if type(request_id) is int else -1, is_received)
+    return Confirmation(CONFIRMED % _id_text(values.get("id")), is_received)
 
 
 def write_result(id_text: bytes, result: bytes) -> bytes:
     """The answer to a call; the result is JSON."""
-    return _RESULT % (id_text, result)
+    return RESULT % (id_text, result)
 
 
 def write_error(id_text: bytes, error: BridgeError) -> bytes:
@@ -127,11 +120,6 @@ def write_data(publication: Publication, published_at_ms: int) -> bytes:
     if publication.attestation is not None:
         values["attestation"] = publication.attestation
     return orjson.dumps(values)
-
-
-def write_message(request_id: int, subscription: bytes, data: bytes) -> bytes:
-    """A message, as a request that the receiver acknowledges."""
-    return _MESSAGE % (request_id, subscription, data)
 
 
 def subscription_id(client: ClientKey, topic: Topic) -> bytes:
@@ -184,7 +172,8 @@ _SESSION_TTL_SECONDS = 300
 _PROPOSAL, _PROPOSAL_RESPONSE, _SETTLEMENT = 1100, 1101, 1102
 
 _DIGITS = re.compile(r"[0-9]{1,20}", re.ASCII)
-_TOPIC = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
+_TOPIC_DIGITS, _TOPIC_BYTES = 64, 32
+_from_hexadecimal = bytes.fromhex
 _PREFIXES = ("irn_", "iridium_")
 
 
@@ -213,10 +202,19 @@ def _wrong(detail: str, tag: str = "InvalidParams") -> InvalidCallError:
     return InvalidCallError(tag, detail)
 
 
-def _topic(value: object, name: str = "topic") -> Topic:
-    if not isinstance(value, str) or not _TOPIC.fullmatch(value):
+def _topic(value: Any, name: str = "topic") -> Topic:
+    try:  # in half the time of a pattern; it skips spaces, so that there would be fewer bytes
+        is_topic = (
+            isinstance(value, str)
+            and len(value) == _TOPIC_DIGITS
+            and len(_from_hexadecimal(value)) == _TOPIC_BYTES
+        )
+    except ValueError:
+        is_topic = False
+    if not is_topic:
         raise _wrong(f"{name} must be 64 hexadecimal digits.", "InvalidTopic")
-    return Topic(value)
+    topic: Topic = value
+    return topic
 
 
 def _text(params: _Params, name: str) -> str:
@@ -304,12 +302,12 @@ def _publication(params: _Params) -> Publication:
     )
 
 
-def _publish(params: _Params) -> PublishCall:
-    return PublishCall((_publication(params),))
+def _publish(params: _Params) -> Publishing:
+    return Publishing((_publication(params),))
 
 
-def _batch_publish(params: _Params) -> PublishCall:
-    return PublishCall(tuple(_publication(each) for each in _objects(params, "messages")))
+def _batch_publish(params: _Params) -> Publishing:
+    return Publishing(tuple(_publication(each) for each in _objects(params, "messages")))
 
 
 def _subscribe(params: _Params) -> SubscribeCall:
@@ -357,7 +355,7 @@ def _create_topic(params: _Params) -> SubscribeCall:
     return SubscribeCall((_topic(params.get("topic")),), SubscriptionAnswer.DONE)
 
 
-def _propose_session(params: _Params) -> PublishCall:
+def _propose_session(params: _Params) -> Publishing:
     topic = _topic(params.get("pairingTopic"), "pairingTopic")
     proposal = Publication(
         topic,
@@ -367,16 +365,16 @@ def _propose_session(params: _Params) -> PublishCall:
         prompt=True,
         attestation=_attestation(params),
     )
-    return PublishCall((proposal,), subscribes=topic)
+    return Publishing((proposal,), subscribes=topic)
 
 
-def _approve_session(params: _Params) -> PublishCall:
+def _approve_session(params: _Params) -> Publishing:
     pairing = _topic(params.get("pairingTopic"), "pairingTopic")
     session = _topic(params.get("sessionTopic"), "sessionTopic")
     response = _sealed(params, "sessionProposalResponse")
     settlement = _sealed(params, "sessionSettlementRequest")
     ttl = _session_ttl(params)
-    return PublishCall(
+    return Publishing(
         (
             Publication(pairing, response, ttl, _PROPOSAL_RESPONSE, prompt=False, attestation=None),
             Publication(session, settlement, ttl, _SETTLEMENT, prompt=False, attestation=None),

@@ -63,11 +63,43 @@ class Party(Protocol):
         """Leave: the socket is closed, or was never open. Called at least once, whatever happens."""
 
 
+class LoopTurn:
+    """One turn of the event loop after another: the sockets that have pushed a frame in it write the others
+    when it ends. One callback for all of them is cheaper than one each.
+    """
+
+    def __init__(self) -> None:
+        self._sockets: list[Socket] = []
+
+    def add(self, socket: "Socket") -> None:
+        """Have the socket end its turn."""
+        if not self._sockets:
+            asyncio.get_running_loop().call_soon(self._end)
+        self._sockets.append(socket)
+
+    def _end(self) -> None:
+        sockets, self._sockets = self._sockets, []
+        for socket in sockets:
+            try:
+                socket.end_turn()
+            except Exception:  # the others have frames to write
+                log.exception("socket_failed")
+
+
 class Socket(PromptSocket):
     """101, and then a conversation between a party and a client."""
 
-    def __init__(self, party: Party, message_limit_bytes: int, come_back: WSCloseCode | None = None) -> None:
-        """`come_back` is the code for clients that may come back; None: 1013, or 1011 after a failure."""
+    def __init__(
+        self,
+        party: Party,
+        message_limit_bytes: int,
+        come_back: WSCloseCode | None = None,
+        turn: LoopTurn | None = None,
+    ) -> None:
+        """`come_back` is the code for clients that may come back; None: 1013, or 1011 after a failure.
+
+        Many sockets may have one `turn`.
+        """
         super().__init__(
             party.hear,
             autoclose=False,
@@ -81,7 +113,7 @@ class Socket(PromptSocket):
         self._failed = come_back or WSCloseCode.INTERNAL_ERROR
         self._too_big = f"A message may have at most {message_limit_bytes} bytes."
         self._request: web.BaseRequest | None = None
-        self._call_soon = asyncio.get_running_loop().call_soon  # kept: to find it takes a system call
+        self._turn = turn or LoopTurn()
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._goodbye: asyncio.Task[bool] | None = None
@@ -166,8 +198,14 @@ class Socket(PromptSocket):
             self._joined_bytes += len(frame)
             return
         self._is_joining = True
+        self._turn.add(self)
         self.push(frame)
-        self._call_soon(self._end_turn)
+
+    def end_turn(self) -> None:
+        """Write what was pushed after the first frame: the turn of the event loop is over."""
+        self._is_joining = False
+        if self._joined:
+            self.push(b"")
 
     async def drain(self) -> None:
         """Wait while much is on its way."""
@@ -198,11 +236,6 @@ class Socket(PromptSocket):
         """Break the connection off."""
         if self._transport is not None:
             self._transport.abort()
-
-    def _end_turn(self) -> None:
-        self._is_joining = False
-        if self._joined:
-            self.push(b"")
 
     def _write_joined(self) -> None:
         if self._joined:

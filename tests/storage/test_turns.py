@@ -30,7 +30,7 @@ from bridge_server.projects.models import Project, ProjectId, Publisher
 from bridge_server.projects.store import NotificationTypeStore, ProjectStore
 from bridge_server.projects.subscriptions import SubscriptionStore
 from bridge_server.pubsub.v1_store import Changes, Message, TopicStore
-from bridge_server.pubsub.v2_models import ClientKey, Envelope, Publishing, Subscribing, Unsubscribing
+from bridge_server.pubsub.v2_models import ClientKey, Publication, Publishing, Subscribing, Unsubscribing
 from bridge_server.pubsub.v2_store import IrnStore
 from bridge_server.push.store import PushStore
 from bridge_server.relay.store import RelayStore, RelaySweepStore
@@ -76,12 +76,13 @@ def topics(*names: str) -> tuple[Turn, ...]:
     return tuple(striped("topic", name) for name in names)
 
 
-def envelope(topic: Topic) -> Envelope:
-    return Envelope(1, topic, b"data", CLIENT, "10.0.0.1", 5, prompt=False)
+def publishing(topic: Topic, subscribes: Topic) -> Publishing:
+    publication = Publication(topic, "text", 5, 0, prompt=False, attestation=None)
+    return Publishing((publication,), subscribes, CLIENT, "10.0.0.1", "call")
 
 
 IRN_CHANGES = (
-    Publishing(CLIENT, "10.0.0.1", "call", (envelope(TOPIC),), OTHER_TOPIC),
+    publishing(TOPIC, OTHER_TOPIC),
     Subscribing(OTHER_CLIENT, None, (TOPIC,), lambda _: None),
     Unsubscribing(OTHER_CLIENT, (OTHER_TOPIC,), lambda _: None),
 )
