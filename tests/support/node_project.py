@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import orjson
 import pytest
 
-from tests.support.console_client import new_link
+from tests.support.console_client import ConsoleClient
 from tests.support.needs import CONFIGURATION, PACKAGES, needs_chromium, needs_test_runners, slow
 from tests.support.server import RunningServer
 
@@ -71,7 +71,6 @@ class NodeProject:
 
 # Specifications that Playwright runs in Debian's Chromium.
 
-_MOST_TESTS = 20
 _RUN_SECONDS = 540.0
 _PAGE_CHECK = Path(__file__).parent / "page_check.js"
 _CONSOLE_WINDOW = Path(__file__).parents[1] / "console" / "browser" / "window.js"
@@ -112,13 +111,13 @@ async def run_console_specification(
     files: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a specification at the console of a server, with a sign-in link for each of its tests."""
-    links = [f"{server.url}{await new_link(server)}" for _ in range(_MOST_TESTS)]
-    beside = {"window.js": _CONSOLE_WINDOW.read_text("utf-8"), "links": "\n".join(links), **(files or {})}
+    """Run a specification at the console of a server, in one session."""
+    browser = await ConsoleClient(server).sign_in()
+    beside = {"window.js": _CONSOLE_WINDOW.read_text("utf-8"), **(files or {})}
     variables = {
         "BRIDGE_URL": server.url,
         "CONSOLE_URL": f"{server.url}/console",
-        "CONSOLE_LINKS": str(folder / "links"),
+        "CONSOLE_COOKIE": browser.cookie["Cookie"],
         **(environment or {}),
     }
     return await asyncio.to_thread(

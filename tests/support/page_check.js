@@ -88,10 +88,30 @@ function faultsOfLayout(exclude) {
   return faults.slice(0, MOST_FAULTS)
 }
 
+const LOOKS = [['light', 1280], ['dark', 390]]
+
+async function faultsOf(page, exclude) {
+  const found = await page.evaluate(async (exclude) => (await axe.run({ exclude }, { resultTypes: ['violations'] })).violations
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`), exclude)
+  return [...found, ...await page.evaluate(faultsOfLayout, exclude)]
+}
+
 /** Fails with each fault of the page. `exclude` are selectors of what others have made. */
 export async function expectNoFault(page, name, exclude = []) {
   await page.evaluate(axe)
-  const found = await page.evaluate(async (exclude) => (await axe.run({ exclude }, { resultTypes: ['violations'] })).violations
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`), exclude)
-  expect([...found, ...await page.evaluate(faultsOfLayout, exclude)], name).toEqual([])
+  expect(await faultsOf(page, exclude), name).toEqual([])
+}
+
+export async function turnTo(page, [colorScheme, width]) {
+  await page.emulateMedia({ colorScheme })
+  await page.setViewportSize({ width, height: 800 })
+}
+
+/** Fails with each fault of the page: light and wide, and dark on a telephone. Loading it twice would take longer. */
+export async function expectNoFaultInBothLooks(page, name, exclude = []) {
+  await page.evaluate(axe)
+  for (const look of LOOKS) {
+    await turnTo(page, look)
+    expect(await faultsOf(page, exclude), `${name}: ${look.join(', ')}`).toEqual([])
+  }
 }

@@ -65,7 +65,7 @@ test('a wallet that has not answered yet can be left', async ({ page, bridge, wa
   await openInbox(page, bridge)
   await page.getByRole('button', { name: /^Sign in with/ }).click()
   await expect(status(page)).toHaveText('Confirm in Bridge Server test wallet…')
-  const call = await wallet.nextCall('personal_sign')
+  const call = await wallet.nextCall('personal_sign', { timeout: 60 })
 
   await page.getByRole('button', { name: 'Cancel' }).click()
   await call.approve()
