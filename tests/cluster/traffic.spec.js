@@ -23,7 +23,7 @@ test('rows of both processes come while they are looked at, and each opens', asy
     await expect(row).toContainText('404')
   }
   await expect(page.locator('live-traffic tbody tr').first()).toContainText('/seen-last')
-  await expectNoFault(page, 'traffic')
+  await expectNoFault(page, 'traffic', { looks: [['light', 1280]] })
   await page.getByRole('link', { name: 'GET /seen-there' }).click()
   await expect(page.getByRole('heading', { name: 'GET /seen-there' })).toBeVisible()
   await expect(page.getByText(`of process ${numbers[1]}`)).toBeVisible()

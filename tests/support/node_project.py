@@ -99,8 +99,9 @@ def run_specification(
     project = NodeProject(folder, "@playwright/test", "playwright", "playwright-core", "axe-core")
     project.write({"playwright.config.js": CONFIGURATION, **(files or {})})
     project.write({each.name: each.read_text("utf-8") for each in (_PAGE_CHECK, *specifications)})
+    variables = {"PW_DISABLE_TS_ESM": "1", **(environment or {})}  # Node reads the files without a compiler
     return project.run(
-        project.program("@playwright/test"), "test", environment=environment, within_seconds=_RUN_SECONDS
+        project.program("@playwright/test"), "test", environment=variables, within_seconds=_RUN_SECONDS
     )
 
 

@@ -88,30 +88,22 @@ function faultsOfLayout(exclude) {
   return faults.slice(0, MOST_FAULTS)
 }
 
-const LOOKS = [['light', 1280], ['dark', 390]]
-
-async function faultsOf(page, exclude) {
-  const found = await page.evaluate(async (exclude) => (await axe.run({ exclude }, { resultTypes: ['violations'] })).violations
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`), exclude)
-  return [...found, ...await page.evaluate(faultsOfLayout, exclude)]
-}
-
-/** Fails with each fault of the page. `exclude` are selectors of what others have made. */
-export async function expectNoFault(page, name, exclude = []) {
-  await page.evaluate(axe)
-  expect(await faultsOf(page, exclude), name).toEqual([])
-}
-
 export async function turnTo(page, [colorScheme, width]) {
   await page.emulateMedia({ colorScheme })
   await page.setViewportSize({ width, height: 800 })
 }
 
-/** Fails with each fault of the page: light and wide, and dark on a telephone. Loading it twice would take longer. */
-export async function expectNoFaultInBothLooks(page, name, exclude = []) {
+/**
+ * Fails with each fault of the page, in each look: light on a wide screen, dark on a telephone. The page is loaded once
+ * for all of them. `exclude` are selectors of what others have made.
+ */
+export async function expectNoFault(page, name, { looks = [['light', 1280], ['dark', 390]], exclude = [] } = {}) {
   await page.evaluate(axe)
-  for (const look of LOOKS) {
+  for (const look of looks) {
     await turnTo(page, look)
-    expect(await faultsOf(page, exclude), `${name}: ${look.join(', ')}`).toEqual([])
+    const found = await page.evaluate(async (exclude) => (await axe.run({ exclude }, { resultTypes: ['violations'] })).violations
+      .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`), exclude)
+    const faults = [...found, ...await page.evaluate(faultsOfLayout, exclude)]
+    expect(faults, `${name}: ${look.join(', ')}`).toEqual([])
   }
 }

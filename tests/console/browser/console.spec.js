@@ -2,7 +2,7 @@
 // CONSOLE_URL names the console, CONSOLE_COOKIE is the cookie of a session, and CONSOLE_LINK a sign-in link.
 
 import { expect, test } from '@playwright/test'
-import { expectNoFaultInBothLooks, open, signIn } from './window.js'
+import { expectNoFault, open, signIn } from './window.js'
 
 const PAGES = ['/projects', '/projects/shop', '/faults', '/missing']
 
@@ -127,12 +127,12 @@ test('pages have no fault', async ({ browser, page }) => {
   await signIn(page, PAGES[0])
   for (const path of PAGES) {
     await open(page, path)
-    await expectNoFaultInBothLooks(page, path)
+    await expectNoFault(page, path)
   }
   const stranger = await browser.newPage()
   await open(stranger, '')
   await expect(stranger.getByRole('heading', { name: 'You are not signed in' })).toBeVisible()
-  await expectNoFaultInBothLooks(stranger, 'signed out')
+  await expectNoFault(stranger, 'signed out')
   await stranger.close()
 })
 

@@ -2,7 +2,7 @@
 // CONSOLE_URL names the console, CONSOLE_COOKIE is the cookie of a session, and CONSOLE_NOTIFICATION a page below it.
 
 import { expect, test } from '@playwright/test'
-import { expectNoFaultInBothLooks, open, signIn } from './window.js'
+import { expectNoFault, open, signIn } from './window.js'
 
 const ACCOUNT = 'test:chain:reader'
 const PAGES = [
@@ -176,7 +176,7 @@ test('texts of projects run nothing and lead nowhere', async ({ page }) => {
 })
 
 test('pages have no fault', async ({ page }) => {
-  const look = (path) => expectNoFaultInBothLooks(page, path)
+  const look = (path) => expectNoFault(page, path)
   await signIn(page, PAGES[0])
   for (const path of [...PAGES, process.env.CONSOLE_NOTIFICATION]) {
     await open(page, path)

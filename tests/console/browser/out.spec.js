@@ -1,7 +1,7 @@
 // The pages of what goes out, and of the settings: Wallet, Webhooks, Pushes, Settings.
 
 import { expect, test } from '@playwright/test'
-import { expectNoFaultInBothLooks, open, signIn } from './window.js'
+import { expectNoFault, open, signIn } from './window.js'
 
 const ACCOUNT = '0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266'
 const PATHS = [
@@ -155,6 +155,6 @@ test('pages have no fault', async ({ page }) => {
   }
   for (const path of [...PATHS, ...details]) {
     await open(page, path)
-    await expectNoFaultInBothLooks(page, path)
+    await expectNoFault(page, path)
   }
 })

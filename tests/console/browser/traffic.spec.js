@@ -4,7 +4,7 @@
 import { createDecipheriv } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { expect, test } from '@playwright/test'
-import { expectNoFaultInBothLooks, open, signIn } from './window.js'
+import { expectNoFault, open, signIn } from './window.js'
 
 const { BRIDGE_URL, CONSOLE_URL } = process.env
 const readJson = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), 'utf8'))
@@ -252,12 +252,12 @@ test('pages have no fault', async ({ page }) => {
   for (const place of ['', '/traffic', '/traffic?only=waits', '/sessions', '/clients', '/clients/127.0.0.1']) {
     if (place) await open(page, place)
     for (const summary of await page.locator('summary').all()) await summary.click()
-    await expectNoFaultInBothLooks(page, place || 'a request')
+    await expectNoFault(page, place || 'a request')
   }
   await open(page, '/sessions')
   await page.locator('#list th a').first().click()
   await expect(page.getByRole('heading', { name: 'Timeline' })).toBeVisible()
-  await expectNoFaultInBothLooks(page, 'a session')
+  await expectNoFault(page, 'a session')
 })
 
 // The last one: after it every list is long.
@@ -266,14 +266,14 @@ test('no more than 500 rows stay, and the open one is among them', async ({ page
   await send('GET', '/stays-open')
   await page.getByRole('link', { name: 'GET /stays-open' }).click()
   await expect(page.locator('tr.open')).toContainText('stays-open')
+  const rows = page.locator('live-traffic tbody tr') // a role would be looked for in every row, each time
   for (let batch = 0; batch < 12; batch += 1) {
     await Promise.all(Array.from({ length: 50 }, () => send('GET', '/info')))
     await send('GET', `/ends-batch-${batch}`)
-    await expect(page.getByRole('link', { name: `GET /ends-batch-${batch}`, exact: true })).toBeVisible()
+    await expect(rows.first()).toContainText(new RegExp(`GET /ends-batch-${batch}\\b`))
   }
   await send('GET', '/the-last-one')
-  await expect(page.getByRole('row', { name: /the-last-one/ })).toBeVisible()
-  const rows = page.locator('live-traffic tbody tr')
+  await expect(rows.first()).toContainText('/the-last-one')
   await expect.poll(() => rows.count()).toBeLessThanOrEqual(501)
   expect(await rows.count()).toBeGreaterThan(200)
   await expect(page.locator('tr.open')).toContainText('stays-open')

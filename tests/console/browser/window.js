@@ -1,7 +1,7 @@
 // A window of a browser at the console. CONSOLE_URL names the console, and CONSOLE_COOKIE is the cookie of a session:
 // a link would have to be used within five minutes.
 
-export { expectNoFault, expectNoFaultInBothLooks } from './page_check.js'
+export { expectNoFault } from './page_check.js'
 
 /** The session of this page's context, and the page of this path, if there is one. */
 export async function signIn(page, path) {
