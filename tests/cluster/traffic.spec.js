@@ -1,10 +1,9 @@
-// The traffic of two processes in a real browser. CONSOLE_URL names the console of one, processes.json the URLs of both.
+// The traffic of two processes in a real browser: the console is that of one; processes.json has the URLs of both.
 
 import { readFileSync } from 'node:fs'
 import { expect, test } from '@playwright/test'
-import { expectNoFault, signIn } from './window.js'
+import { expectNoFault, open, signIn } from './window.js'
 
-const { CONSOLE_URL } = process.env
 const { urls, numbers } = JSON.parse(readFileSync(new URL('./processes.json', import.meta.url), 'utf8'))
 const ask = (process, path) => fetch(urls[process] + path).then((answer) => answer.arrayBuffer())
 
@@ -15,7 +14,7 @@ test.afterEach(({ page }) => {
 test('rows of both processes come while they are looked at, and each opens', async ({ page }) => {
   await signIn(page)
   await ask(0, '/seen-first')
-  await page.goto(`${CONSOLE_URL}/traffic?filter=seen`)
+  await open(page, '/traffic?filter=seen')
   await expect(page.getByRole('columnheader', { name: 'Process' })).toBeVisible()
   for (const [process, path] of [[1, '/seen-there'], [0, '/seen-here'], [1, '/seen-last']]) {
     await ask(process, path)
@@ -24,7 +23,7 @@ test('rows of both processes come while they are looked at, and each opens', asy
     await expect(row).toContainText('404')
   }
   await expect(page.locator('live-traffic tbody tr').first()).toContainText('/seen-last')
-  await expectNoFault(page, 'traffic')
+  await expectNoFault(page, 'traffic', { looks: [['light', 1280]] })
   await page.getByRole('link', { name: 'GET /seen-there' }).click()
   await expect(page.getByRole('heading', { name: 'GET /seen-there' })).toBeVisible()
   await expect(page.getByText(`of process ${numbers[1]}`)).toBeVisible()
@@ -34,8 +33,7 @@ test('rows of both processes come while they are looked at, and each opens', asy
 })
 
 test('a paused list of both processes goes on where it was', async ({ page }) => {
-  await signIn(page)
-  await page.goto(`${CONSOLE_URL}/traffic?filter=paused`)
+  await signIn(page, '/traffic?filter=paused')
   await ask(1, '/paused-before')
   await expect(page.getByRole('row', { name: /paused-before/ })).toBeVisible()
   await page.getByRole('button', { name: 'pause' }).click()

@@ -517,7 +517,7 @@ async def test_the_wallets_control_api_links_nothing() -> None:
 
 
 _SPECIFICATION = Path(__file__).parent / "browser" / "docs.spec.js"
-_TESTS = 9
+_TESTS = 8
 
 
 @in_browser

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.javascript.pages import files_of, section
-from tests.support.needs import needs_chromium, needs_test_runners, slow
+from tests.support.needs import LAZY_PIP, needs_chromium, needs_test_runners, slow
 from tests.support.node_project import PACKAGE, ROOT, SERVER, NodeProject
 
 _NODE_FILE = "session-test.js"
@@ -19,7 +19,13 @@ export default {
   globalTeardown: '@bridge-server/test/jest-teardown',
   globals: { bridgeOptions: { settings: { session_ttl: 60 } } },
   testEnvironment: 'node',
+  testTimeout: 180_000,
 }
+"""
+# The page's configuration, with time for a busy machine.
+_PLAYWRIGHT_CONFIGURATION = """
+import configuration from './playwright.config.js'
+export default { ...configuration, workers: 1, timeout: 180_000, expect: { timeout: 60_000 } }
 """
 _JEST_TEST = """
 import { connectBridge } from '@bridge-server/test'
@@ -41,7 +47,7 @@ def test_vitest_and_node_take_each_its_own_of_the_files_of_the_page(tmp_path: Pa
     project = NodeProject(tmp_path, "vitest", "@walletconnect/client")
     project.write(files_of("vitest"))
 
-    by_vitest = project.run(project.program("vitest"), "run")
+    by_vitest = project.run(project.program("vitest"), "run", "--testTimeout=180000", "--hookTimeout=180000")
     by_node = project.run("--test", "--test-reporter=tap")
 
     assert "3 passed" in by_vitest
@@ -56,9 +62,9 @@ def test_specifications_for_playwright_pass(tmp_path: Path) -> None:
     project = NodeProject(tmp_path, "@playwright/test", "@walletconnect/client", "qrcode-generator")
     suite, injected = files_of("Playwright"), PACKAGE / "tests" / "injected.spec.js"
     others = {f"other-{file.name}": file.read_text("utf-8") for file in (*_SCAN.iterdir(), injected)}
-    project.write({**suite, **others})
+    project.write({**suite, **others, "busy.config.js": _PLAYWRIGHT_CONFIGURATION})
 
-    output = project.run(project.program("@playwright/test"), "test", "--workers=1")
+    output = project.run(project.program("@playwright/test"), "test", "--config=busy.config.js")
 
     assert "7 passed" in output  # 1 of the page, 2 of the QR code, 4 of the provider
 
@@ -90,7 +96,7 @@ def test_the_page_says_how_to_install(tmp_path: Path) -> None:
     )
 
     finished = subprocess.run(
-        ["bash", "-e", "-c", script], cwd=tmp_path, env=environment | {"PATH": path},
+        ["bash", "-e", "-c", script], cwd=tmp_path, env=environment | LAZY_PIP | {"PATH": path},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
         timeout=800, check=False,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import orjson
 import pytest
 
-from tests.support.console_client import new_link
+from tests.support.console_client import ConsoleClient
 from tests.support.needs import CONFIGURATION, PACKAGES, needs_chromium, needs_test_runners, slow
 from tests.support.server import RunningServer
 
@@ -71,7 +71,6 @@ class NodeProject:
 
 # Specifications that Playwright runs in Debian's Chromium.
 
-_MOST_TESTS = 20
 _RUN_SECONDS = 540.0
 _PAGE_CHECK = Path(__file__).parent / "page_check.js"
 _CONSOLE_WINDOW = Path(__file__).parents[1] / "console" / "browser" / "window.js"
@@ -100,8 +99,9 @@ def run_specification(
     project = NodeProject(folder, "@playwright/test", "playwright", "playwright-core", "axe-core")
     project.write({"playwright.config.js": CONFIGURATION, **(files or {})})
     project.write({each.name: each.read_text("utf-8") for each in (_PAGE_CHECK, *specifications)})
+    variables = {"PW_DISABLE_TS_ESM": "1", **(environment or {})}  # Node reads the files without a compiler
     return project.run(
-        project.program("@playwright/test"), "test", environment=environment, within_seconds=_RUN_SECONDS
+        project.program("@playwright/test"), "test", environment=variables, within_seconds=_RUN_SECONDS
     )
 
 
@@ -112,13 +112,13 @@ async def run_console_specification(
     files: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a specification at the console of a server, with a sign-in link for each of its tests."""
-    links = [f"{server.url}{await new_link(server)}" for _ in range(_MOST_TESTS)]
-    beside = {"window.js": _CONSOLE_WINDOW.read_text("utf-8"), "links": "\n".join(links), **(files or {})}
+    """Run a specification at the console of a server, in one session."""
+    browser = await ConsoleClient(server).sign_in()
+    beside = {"window.js": _CONSOLE_WINDOW.read_text("utf-8"), **(files or {})}
     variables = {
         "BRIDGE_URL": server.url,
         "CONSOLE_URL": f"{server.url}/console",
-        "CONSOLE_LINKS": str(folder / "links"),
+        "CONSOLE_COOKIE": browser.cookie["Cookie"],
         **(environment or {}),
     }
     return await asyncio.to_thread(

@@ -88,10 +88,22 @@ function faultsOfLayout(exclude) {
   return faults.slice(0, MOST_FAULTS)
 }
 
-/** Fails with each fault of the page. `exclude` are selectors of what others have made. */
-export async function expectNoFault(page, name, exclude = []) {
+export async function turnTo(page, [colorScheme, width]) {
+  await page.emulateMedia({ colorScheme })
+  await page.setViewportSize({ width, height: 800 })
+}
+
+/**
+ * Fails with each fault of the page, in each look: light on a wide screen, dark on a telephone. The page is loaded once
+ * for all of them. `exclude` are selectors of what others have made.
+ */
+export async function expectNoFault(page, name, { looks = [['light', 1280], ['dark', 390]], exclude = [] } = {}) {
   await page.evaluate(axe)
-  const found = await page.evaluate(async (exclude) => (await axe.run({ exclude }, { resultTypes: ['violations'] })).violations
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`), exclude)
-  expect([...found, ...await page.evaluate(faultsOfLayout, exclude)], name).toEqual([])
+  for (const look of looks) {
+    await turnTo(page, look)
+    const found = await page.evaluate(async (exclude) => (await axe.run({ exclude }, { resultTypes: ['violations'] })).violations
+      .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`), exclude)
+    const faults = [...found, ...await page.evaluate(faultsOfLayout, exclude)]
+    expect(faults, `${name}: ${look.join(', ')}`).toEqual([])
+  }
 }

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { connectBridge, startBridge } from '../source/index.js'
 
 const SOURCE = new URL('../source/index.js', import.meta.url).href
-const LOOKS = 1_000
+const LOOKS = 3_000
 
 const answers = async (url) => (await fetch(`${url}/any`).catch(() => undefined)) !== undefined
 

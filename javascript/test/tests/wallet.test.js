@@ -34,12 +34,12 @@ test('a call that is asked for waits for the test', async () => {
   await connect()
 
   const approved = sign()
-  const call = await wallet.nextCall('personal_sign')
+  const call = await wallet.nextCall('personal_sign', { timeout: 60 })
   await call.approve()
   const rejected = sign()
-  await (await wallet.nextCall('personal_sign')).reject({ code: 4100, message: 'not today' })
+  await (await wallet.nextCall('personal_sign', { timeout: 60 })).reject({ code: 4100, message: 'not today' })
   const answered = sign()
-  await (await wallet.nextCall()).answer('0x1234')
+  await (await wallet.nextCall(undefined, { timeout: 60 })).answer('0x1234')
 
   assert.deepEqual([call.text, call.state], ['hello', 'answered'])
   assert.match((await approved).result, /^0x/)

@@ -1,19 +1,18 @@
 // The console's pages in a real browser: a person's steps, the keyboard alone, and what axe-core finds.
-// CONSOLE_URL names the console, and CONSOLE_LINKS is a file with a sign-in link on each line, one for each test.
+// CONSOLE_URL names the console, CONSOLE_COOKIE is the cookie of a session, and CONSOLE_LINK a sign-in link.
 
 import { expect, test } from '@playwright/test'
-import { expectNoFault, nextLink, signIn } from './window.js'
+import { expectNoFault, open, signIn } from './window.js'
 
-const PAGES = ['/console/projects', '/console/projects/shop', '/console/faults', '/console/missing']
+const PAGES = ['/projects', '/projects/shop', '/faults', '/missing']
 
 test.afterEach(({ page }) => {
   expect(page.faults ?? []).toEqual([])
 })
 
 test('a link in a page of another site signs in', async ({ page }) => {
-  const link = nextLink()
   await page.route('http://chat.example/', (route) =>
-    route.fulfill({ contentType: 'text/html', body: `<a href="${link}">the link</a>` }))
+    route.fulfill({ contentType: 'text/html', body: `<a href="${process.env.CONSOLE_LINK}">the link</a>` }))
   await page.goto('http://chat.example/')
   await page.getByText('the link').click()
   await expect(page.getByRole('heading', { name: 'Traffic' })).toBeVisible()
@@ -51,7 +50,7 @@ test('a list that is looked at is up to date, and leaves a half-typed form alone
   await signIn(page, '/projects')
   await page.getByLabel('Name', { exact: true }).fill('Half')
   const other = await context.newPage()
-  await other.goto(`${process.env.CONSOLE_URL}/projects`)
+  await open(other, '/projects')
   await other.getByLabel('Name', { exact: true }).fill('Arrived meanwhile')
   await other.getByRole('button', { name: 'Create' }).click()
   await expect(other.getByRole('status')).toContainText('created')
@@ -118,29 +117,24 @@ test('without JavaScript a project is created and shown', async ({ browser }) =>
 })
 
 test('texts of strangers run nothing and lead nowhere', async ({ page }) => {
-  await signIn(page, '/projects')
-  await page.goto(`${process.env.CONSOLE_URL}/projects/hostile`)
+  await signIn(page, '/projects/hostile')
   await expect(page.locator('body')).toContainText('<img src=x onerror=')
   await expect(page.locator('body')).toContainText('<U+202E>')
   expect(await page.evaluate(() => [window.hacked, document.querySelectorAll('img, [href^="javascript:"]').length])).toEqual([undefined, 0])
 })
 
-for (const [scheme, width] of [['light', 1280], ['dark', 390]]) {
-  test(`pages have no fault: ${scheme}, ${width}`, async ({ browser, page }) => {
-    await page.emulateMedia({ colorScheme: scheme })
-    await page.setViewportSize({ width, height: 800 })
-    await signIn(page, '/projects')
-    for (const path of PAGES) {
-      await page.goto(new URL(path, process.env.CONSOLE_URL).href)
-      await expectNoFault(page, path)
-    }
-    const stranger = await browser.newPage({ colorScheme: scheme, viewport: { width, height: 800 } })
-    await stranger.goto(process.env.CONSOLE_URL)
-    await expect(stranger.getByRole('heading', { name: 'You are not signed in' })).toBeVisible()
-    await expectNoFault(stranger, 'signed out')
-    await stranger.close()
-  })
-}
+test('pages have no fault', async ({ browser, page }) => {
+  await signIn(page, PAGES[0])
+  for (const path of PAGES) {
+    await open(page, path)
+    await expectNoFault(page, path)
+  }
+  const stranger = await browser.newPage()
+  await open(stranger, '')
+  await expect(stranger.getByRole('heading', { name: 'You are not signed in' })).toBeVisible()
+  await expectNoFault(stranger, 'signed out')
+  await stranger.close()
+})
 
 test('times are those of the viewer, with the date of another day, and keep the full time in UTC', async ({ browser }) => {
   const page = await browser.newPage({ timezoneId: 'Asia/Tokyo' })

@@ -1,21 +1,16 @@
 // The pages of notifications in a real browser: a person's steps, the keyboard alone, and what axe-core finds.
-// CONSOLE_URL names the console, and CONSOLE_LINKS is a file with a sign-in link on each line, one for each test.
+// CONSOLE_URL names the console, CONSOLE_COOKIE is the cookie of a session, and CONSOLE_NOTIFICATION a page below it.
 
 import { expect, test } from '@playwright/test'
-import { expectNoFault, signIn } from './window.js'
+import { expectNoFault, open, signIn } from './window.js'
 
 const ACCOUNT = 'test:chain:reader'
 const PAGES = [
-  '/console/compose?project_id=shop', '/console/notifications?project_id=shop', '/console/analytics?project_id=shop',
-  `/console/accounts?project_id=shop&account=${ACCOUNT}`, `/console/inbox?account=${ACCOUNT}`,
+  '/compose?project_id=shop', '/notifications?project_id=shop', '/analytics?project_id=shop',
+  `/accounts?project_id=shop&account=${ACCOUNT}`, `/inbox?account=${ACCOUNT}`,
 ]
 
-async function open(page, path) {
-  await page.goto(new URL(path, process.env.CONSOLE_URL).href)
-}
-
 async function write(page, title) {
-  await open(page, PAGES[0])
   await page.getByLabel('Title').fill(title)
   await page.getByLabel('Body').fill('A body')
 }
@@ -25,7 +20,7 @@ test.afterEach(({ page }) => {
 })
 
 test('a notification is written, checked, sent, and found with its accounts', async ({ page }) => {
-  await signIn(page)
+  await signIn(page, PAGES[0])
   await write(page, 'Bread is ready \u{1f35e}')
   await expect(page.getByText('16 of 64 characters')).toBeVisible()
   await page.getByLabel('Accounts one in a line').fill(`${ACCOUNT}\ntest:chain:nobody`)
@@ -44,7 +39,7 @@ test('a notification is written, checked, sent, and found with its accounts', as
 })
 
 test('every fault of the form is named at its field, and what was typed stays', async ({ page }) => {
-  await signIn(page)
+  await signIn(page, PAGES[0])
   await write(page, 'x'.repeat(65))
   await expect(page.locator('[data-counts=title]')).toHaveClass('fault')
   await page.getByLabel('URL').fill('javascript:alert(1)')
@@ -58,7 +53,7 @@ test('every fault of the form is named at its field, and what was typed stays', 
 })
 
 test('a walk through many subscribers goes on by itself, pauses, and is taken up again', async ({ page }) => {
-  await signIn(page)
+  await signIn(page, PAGES[0])
   await write(page, 'To everybody')
   await page.getByLabel('All subscribers').check()
   await page.getByRole('button', { name: 'Check who would get it' }).click()
@@ -96,7 +91,7 @@ test('a walk through many subscribers goes on by itself, pauses, and is taken up
 test('without JavaScript a walk goes on with a button', async ({ browser }) => {
   const context = await browser.newContext({ javaScriptEnabled: false })
   const page = await context.newPage()
-  await signIn(page)
+  await signIn(page, PAGES[0])
   await write(page, 'Plainly to everybody')
   await page.getByLabel('All subscribers').check()
   await page.getByRole('button', { name: 'Check who would get it' }).click()
@@ -108,10 +103,10 @@ test('without JavaScript a walk goes on with a button', async ({ browser }) => {
 })
 
 test('an inbox that is looked at shows what arrives, and is marked as read', async ({ page, context }) => {
-  await signIn(page)
-  await open(page, `/console/inbox?account=${ACCOUNT}`)
+  await signIn(page, `/inbox?account=${ACCOUNT}`)
   await expect(page.getByText('Number 3.')).toBeVisible()
   const other = await context.newPage()
+  await open(other, PAGES[0])
   await write(other, 'Arrived meanwhile')
   await other.getByLabel('Accounts one in a line').fill(ACCOUNT)
   await other.getByRole('button', { name: 'Check who would get it' }).click()
@@ -126,8 +121,7 @@ test('an inbox that is looked at shows what arrives, and is marked as read', asy
 })
 
 test('a range of analytics is chosen, and the figures are beside the drawing', async ({ page }) => {
-  await signIn(page)
-  await open(page, PAGES[2])
+  await signIn(page, PAGES[2])
   await page.getByRole('link', { name: '7 days' }).click()
   await expect(page.getByRole('link', { name: '7 days' })).toHaveAttribute('aria-current', 'true')
   await expect(page.getByRole('img', { name: 'Read rate of All types' })).toBeVisible()
@@ -138,8 +132,7 @@ test('a range of analytics is chosen, and the figures are beside the drawing', a
 })
 
 test('the keyboard alone composes a notification', async ({ page }) => {
-  await signIn(page)
-  await open(page, PAGES[0])
+  await signIn(page, PAGES[0])
   await page.keyboard.press('Tab')
   await page.keyboard.press('Enter')
   for (const [name, text] of [['title', 'By keyboard'], ['body', 'A body'], ['accounts', ACCOUNT]]) {
@@ -161,7 +154,7 @@ test('the keyboard alone composes a notification', async ({ page }) => {
 })
 
 test('Enter in a field of a checked notification checks it again, and sends nothing', async ({ page }) => {
-  await signIn(page)
+  await signIn(page, PAGES[0])
   await write(page, 'Not yet')
   await page.getByLabel('Accounts one in a line').fill(ACCOUNT)
   for (const title of ['Not yet', 'Still not']) {
@@ -172,36 +165,32 @@ test('Enter in a field of a checked notification checks it again, and sends noth
 })
 
 test('texts of projects run nothing and lead nowhere', async ({ page }) => {
-  await signIn(page)
-  await open(page, '/console/notifications?project_id=hostile')
+  await signIn(page, '/notifications?project_id=hostile')
   await page.locator('#list a').first().click()
   await expect(page.getByRole('region', { name: 'Details' })).toContainText('<img src=x onerror=')
-  for (const path of ['', '/console/inbox?account=test:chain:hostile']) {
+  for (const path of ['', '/inbox?account=test:chain:hostile']) {
     if (path) await open(page, path)
     await expect(page.locator('body')).toContainText('<U+202E>')
     expect(await page.evaluate(() => [window.hacked, document.querySelectorAll('main img, [href^="javascript:"]').length])).toEqual([undefined, 0])
   }
 })
 
-for (const [scheme, width] of [['light', 1280], ['dark', 390]]) {
-  test(`pages have no fault: ${scheme}, ${width}`, async ({ page }) => {
-    const look = (path) => expectNoFault(page, path)
-    await page.emulateMedia({ colorScheme: scheme })
-    await page.setViewportSize({ width, height: 800 })
-    await signIn(page)
-    for (const path of [...PAGES, process.env.CONSOLE_NOTIFICATION]) {
-      await open(page, path)
-      await look(path)
-    }
-    await write(page, 'Looked at')
-    await page.getByRole('button', { name: 'Check who would get it' }).click()
-    await expect(page.getByRole('alert')).toBeVisible()
-    await look('compose with faults')
-    await page.getByLabel('Accounts one in a line').fill(`${ACCOUNT}\ntest:chain:nobody`)
-    await page.getByRole('button', { name: 'Check who would get it' }).click()
-    await expect(page.getByRole('heading', { name: 'Nothing is sent yet' })).toBeVisible()
-    await look('compose checked')
-    await page.getByRole('button', { name: 'Send to 2 accounts' }).click()
-    await expect(page.getByRole('status')).toContainText('Sent to')
-  })
-}
+test('pages have no fault', async ({ page }) => {
+  const look = (path) => expectNoFault(page, path)
+  await signIn(page, PAGES[0])
+  for (const path of [...PAGES, process.env.CONSOLE_NOTIFICATION]) {
+    await open(page, path)
+    await look(path)
+  }
+  await open(page, PAGES[0])
+  await write(page, 'Looked at')
+  await page.getByRole('button', { name: 'Check who would get it' }).click()
+  await expect(page.getByRole('alert')).toBeVisible()
+  await look('compose with faults')
+  await page.getByLabel('Accounts one in a line').fill(`${ACCOUNT}\ntest:chain:nobody`)
+  await page.getByRole('button', { name: 'Check who would get it' }).click()
+  await expect(page.getByRole('heading', { name: 'Nothing is sent yet' })).toBeVisible()
+  await look('compose checked')
+  await page.getByRole('button', { name: 'Send to 2 accounts' }).click()
+  await expect(page.getByRole('status')).toContainText('Sent to')
+})

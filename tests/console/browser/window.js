@@ -1,25 +1,18 @@
-// A window of a browser at the console. CONSOLE_URL names the console, and CONSOLE_LINKS is a file with a sign-in
-// link on each line, one for each test.
-
-import { readFileSync, writeFileSync } from 'node:fs'
-import { expect } from '@playwright/test'
+// A window of a browser at the console. CONSOLE_URL names the console, and CONSOLE_COOKIE is the cookie of a session:
+// a link would have to be used within five minutes.
 
 export { expectNoFault } from './page_check.js'
 
-export function nextLink() {
-  const [link, ...others] = readFileSync(process.env.CONSOLE_LINKS, 'utf8').split('\n')
-  writeFileSync(process.env.CONSOLE_LINKS, others.join('\n'))
-  return link
-}
-
-export async function signIn(page, path = '') {
+/** The session of this page's context, and the page of this path, if there is one. */
+export async function signIn(page, path) {
   page.faults = []
   page.on('pageerror', (error) => page.faults.push(String(error)))
   page.on('console', (message) => {
     if (message.type() === 'error' && !message.text().includes('status of 4')) page.faults.push(message.text())
   })
-  await page.goto(nextLink())
-  await expect(page.getByRole('heading', { level: 1, name: 'Traffic' })).toBeVisible()
+  const { CONSOLE_COOKIE: cookie, CONSOLE_URL: url } = process.env
+  const name = cookie.split('=', 1)[0]
+  await page.context().addCookies([{ name, value: cookie.slice(name.length + 1), url, httpOnly: true, sameSite: 'Strict' }])
   if (path) await open(page, path)
 }
 

@@ -2,18 +2,17 @@
 
 import { execFileSync } from 'node:child_process'
 import { expect, test } from '@playwright/test'
-import { expectNoFault } from './page_check.js'
+import { expectNoFault, turnTo } from './page_check.js'
 
 const titles = (page) => page.locator('[part~=title] bdi')
 const button = (page) => page.getByRole('button', { name: 'Sign in as development account 0' })
 
 for (const [colorScheme, width] of [['light', 1280], ['dark', 390]]) {
   test(`account 0 signs in without a wallet, and sees what the example sends: ${colorScheme}, ${width}`, async ({ page }) => {
-    await page.emulateMedia({ colorScheme })
-    await page.setViewportSize({ width, height: 800 })
+    await turnTo(page, [colorScheme, width])
     await page.goto(process.env.INBOX)
     await expect(button(page)).toBeVisible()
-    await expectNoFault(page, 'signed out')
+    await expectNoFault(page, 'signed out', { looks: [[colorScheme, width]] })
 
     await button(page).click()
     await expect(page.getByText('Signed in as 0xf39F…2266')).toBeVisible()

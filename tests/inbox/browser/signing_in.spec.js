@@ -65,7 +65,7 @@ test('a wallet that has not answered yet can be left', async ({ page, bridge, wa
   await openInbox(page, bridge)
   await page.getByRole('button', { name: /^Sign in with/ }).click()
   await expect(status(page)).toHaveText('Confirm in Bridge Server test wallet…')
-  const call = await wallet.nextCall('personal_sign')
+  const call = await wallet.nextCall('personal_sign', { timeout: 60 })
 
   await page.getByRole('button', { name: 'Cancel' }).click()
   await call.approve()
@@ -74,19 +74,19 @@ test('a wallet that has not answered yet can be left', async ({ page, bridge, wa
   await expect(page.getByText('Signed in as')).toBeHidden()
 })
 
-for (const [code, words] of [
-  [-32002, 'The wallet has an open request.'],
-  [4900, 'The wallet could not sign in: out of order'],
-]) {
-  test(`an error ${code} of the wallet is shown`, async ({ page, bridge, wallet }) => {
+test('an error of the wallet is shown', async ({ page, bridge, wallet }) => {
+  await wallet.install(page)
+  await openInbox(page, bridge)
+  for (const [code, words] of [
+    [-32002, 'The wallet has an open request.'],
+    [4900, 'The wallet could not sign in: out of order'],
+  ]) {
     await wallet.setRules([`personal_sign=reject:${code}:"out of order"`])
-    await wallet.install(page)
-    await openInbox(page, bridge)
     await page.getByRole('button', { name: /^Sign in with/ }).click()
 
     await expect(alert(page)).toContainText(words)
-  })
-}
+  }
+})
 
 test('a wallet without accounts does not sign in', async ({ page, bridge, wallet }) => {
   await wallet.install(page)

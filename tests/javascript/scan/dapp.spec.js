@@ -29,7 +29,7 @@ test('the user scans the QR code', async ({ page, bridge, wallet }) => {
   await page.goto(`${DAPP}?bridge=${bridge.url}`)
   await page.getByRole('button', { name: 'Connect a phone' }).click()
 
-  const session = await wallet.scan(page)
+  const session = await wallet.scan(page, { timeout: 60 })
 
   await expect(page.getByRole('status')).toHaveText(`connected to ${session.accounts[0]}`)
 })
