@@ -82,7 +82,7 @@ def test_the_lines_make_a_service_and_a_command_finds_its_database(machine: Path
         env={"PATH": path, "PLAYED": str(machine), "BRIDGE_PORT": "0", "HOME": str(machine)},
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -136,7 +137,9 @@ async def test_where_all_is_well_the_exit_code_is_0(behind: Behind) -> None:
     assert {each["level"] for findings in found.values() for each in findings} == {"ok"}, found
     assert code == 0
     assert "client addresses arrive" in text(found, "proxy")
-    assert text(found, "long poll").startswith("held 1 s through public_url")
+    assert re.match(
+        r"held [1-9]\d* s through public_url", text(found, "long poll")
+    )  # the answer takes a while
     assert text(found, "websocket").startswith("upgraded, 1 s")
     assert "integrity ok" in text(found, "database")
     assert text(found, "server").startswith("up 0 s, ")

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,6 +18,7 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.settings.settings import Settings
 from tests.support.admin_client import AdminClient
+from tests.support.asking import Answer
 from tests.support.clock import ManualClock
 from tests.support.console_client import ConsoleClient
 from tests.support.engines import make_rooms
@@ -114,15 +116,30 @@ async def answer_of_all(process: ClusterProcess, path: str) -> dict[str, Any]:
     return found
 
 
+async def answer_of(process: ClusterProcess, path: str) -> Answer:
+    """The answer of the admin API about one process, which may be another, however long a busy one takes."""
+    found: list[Answer] = []
+
+    async def is_given() -> bool:
+        found[:] = [await AdminClient(process.server).get(path)]
+        return found[0].status != HTTPStatus.SERVICE_UNAVAILABLE
+
+    await eventually(is_given)
+    return found[0]
+
+
 async def known_to_each_other(processes: Sequence[ClusterProcess]) -> list[int]:
-    """The numbers of the processes, in order, once each of them lists all."""
+    """The number of each of the processes, once each of them lists all.
+
+    A process that was slow may have registered anew, so that the first one has not always the lowest number.
+    """
     numbers: list[int] = []
 
     async def know() -> bool:
         answers = [(await AdminClient(each.server).get("/admin/stats")).json for each in processes]
-        lists = [[each["number"] for each in answer["processes"] if not each["fault"]] for answer in answers]
-        numbers[:] = lists[0]
-        return all(len(found) == len(processes) for found in lists)
+        lists = [[each for each in answer["processes"] if not each["fault"]] for answer in answers]
+        numbers[:] = [each["number"] for found in lists for each in found if each["url"] is None]
+        return all({each["number"] for each in found} == set(numbers) for found in lists)
 
     await eventually(know)
     return numbers

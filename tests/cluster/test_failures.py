@@ -31,8 +31,8 @@ pytestmark = needs_postgres
 
 # Processes are killed or frozen, rings are lost, connections end: nothing that was answered is lost.
 
-SETTINGS: dict[str, Any] = {**UNBOUNDED, "metrics_token": METRICS_TOKEN}
-WAIT = {"Prefer": "wait=25"}
+SETTINGS: dict[str, Any] = {**UNBOUNDED, "metrics_token": METRICS_TOKEN, "max_wait": 120}
+WAIT = {"Prefer": "wait=120"}
 CLIENTS = 8
 WRITES = 300 if SLOW else 100
 """So many answered writes tell that a process goes on."""

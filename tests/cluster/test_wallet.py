@@ -33,7 +33,7 @@ HOLDER = "SELECT url FROM roles WHERE name = 'wallet'"
 EPOCH = "SELECT epoch FROM roles WHERE name = 'wallet'"
 END_EARS = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE datname = current_database() AND query LIKE '%seen_at_ms > %' AND pid <> pg_backend_pid()
+WHERE datname = current_database() AND application_name LIKE 'bridge-server/% ear'
 """
 
 

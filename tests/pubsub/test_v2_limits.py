@@ -200,7 +200,11 @@ async def test_an_address_stores_so_many_subscriptions(tmp_path: Path) -> None:
 
 
 @pytest.mark.sqlite("database_limit is of a file")
-async def test_a_full_database_takes_nothing_more_and_still_delivers(tmp_path: Path) -> None:
+async def test_a_full_database_takes_nothing_more_and_still_delivers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # To cut the log off would make room.
+    monkeypatch.setattr("bridge_server.storage.sqlite._CHECKPOINT_EVERY_SECONDS", 3_600.0)
     async with irn_opened(tmp_path, 2, database_limit=2**20, max_topic_bytes=2**24) as (_, (dapp, wallet)):
         await wallet.subscribe(TOPIC)
         tags: list[str] = []

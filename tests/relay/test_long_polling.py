@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -257,14 +258,15 @@ async def test_a_stopping_server_answers_waiting_polls_as_if_their_time_were_ove
 
 
 async def test_a_thousand_clients_are_each_woken_by_their_own_call(tmp_path: Path) -> None:
-    async with running_server(tmp_path, metrics_token=METRICS_TOKEN, max_pending_calls=_CROWD) as server:
+    settings: dict[str, Any] = {"max_pending_calls": _CROWD, "max_wait": 120}  # all must wait at one time
+    async with running_server(tmp_path, metrics_token=METRICS_TOKEN, **settings) as server:
         bridge = BridgeClient(server)
         session_id = await bridge.open_session()
         ids = await asyncio.gather(*(bridge.request_call(session_id) for _ in range(_CROWD)))
         async with AsyncExitStack() as stack:
             waiting = []
             for call_id in ids:
-                poll = bridge.get(f"/call-status/{call_id}", {"Prefer": "wait=25"})
+                poll = bridge.get(f"/call-status/{call_id}", {"Prefer": "wait=120"})
                 waiting.append(asyncio.create_task(poll))
                 stack.callback(waiting[-1].cancel)
             await until_waiting(server, _CROWD)

@@ -19,11 +19,13 @@ import pytest
 
 from bridge_server.kernel.errors import DatabaseFullError
 from bridge_server.kernel.events import Events
+from bridge_server.storage import sqlite
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import put
 from tests.support.asking import METRICS_TOKEN, Answer, ask, figure
 from tests.support.bridge_client import BridgeClient
+from tests.support.clock import PassTime
 from tests.support.command import WatchedServer, watched_server
 from tests.support.drivers import make_notes_file
 from tests.support.server import RunningServer, running_server
@@ -212,8 +214,13 @@ ADDRESS = b'"type":"log","token":"device"'
 CLIENT = b'{"bridge":"https://bridge.example.org","topic":"a",%b,"peerName":"Dapp","language":"en"}' % ADDRESS
 
 
+_HOUR_SECONDS = 3_600.0
+
+
 @pytest.fixture
-async def limited_server(tmp_path: Path) -> AsyncIterator[RunningServer]:
+async def limited_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunningServer]:
+    """Its log is not cut off for an hour: that makes room."""
+    monkeypatch.setattr(sqlite, "_CHECKPOINT_EVERY_SECONDS", _HOUR_SECONDS)
     async with running_server(
         tmp_path / "data",
         database_limit=LIMIT,
@@ -260,7 +267,9 @@ async def test_what_adds_data_is_refused_with_advice(limited_server: RunningServ
     assert (code, "the server has as much waiting" in reason) == (1013, True)
 
 
-async def test_reads_deletions_and_sweeps_go_on_and_make_room(limited_server: RunningServer) -> None:
+async def test_reads_deletions_and_sweeps_go_on_and_make_room(
+    limited_server: RunningServer, monkeypatch: pytest.MonkeyPatch, pass_time: PassTime
+) -> None:
     server = limited_server
     session_id = await server.open_session()
     other_id = await server.open_session()
@@ -279,6 +288,8 @@ async def test_reads_deletions_and_sweeps_go_on_and_make_room(limited_server: Ru
     async def is_ready_without_a_but() -> bool:
         return (await ask(server, "GET", "/readyz")).body == b"ready\n"
 
+    monkeypatch.setattr(sqlite, "_CHECKPOINT_EVERY_SECONDS", 0.02)
+    await pass_time(_HOUR_SECONDS)
     await eventually(has_room)
     await eventually(is_ready_without_a_but)
 

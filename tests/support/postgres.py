@@ -15,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from tests.support.postgres_cluster import PostgresCluster, programs
+from tests.support.waiting import eventually
 
 ANOTHER = os.environ.get("BRIDGE_TEST_POSTGRES")
 _IS_LEFT_OUT = "WITHOUT_POSTGRES" in os.environ
@@ -38,9 +39,10 @@ SELECT setval(quote_ident(schemaname) || '.' || quote_ident(sequencename), 1, fa
 FROM pg_sequences WHERE last_value IS NOT NULL
 """
 _END_OTHERS = """
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
+_ARE_THERE = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1)"
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
@@ -101,7 +103,7 @@ class PostgresServer:
 
 async def _empty(connection: Any, keep: Sequence[str]) -> None:
     if await connection.fetchval(_OTHERS):
-        await connection.execute(_END_OTHERS)
+        await _end_others(connection)
     tables = [row[0] for row in await connection.fetch(_TABLES, list(keep))]
     # Most tests write to few tables, and emptying one that is empty takes as long as any other.
     filled = [f"SELECT '{table}' WHERE EXISTS (SELECT FROM {table})" for table in tables]
@@ -109,6 +111,16 @@ async def _empty(connection: Any, keep: Sequence[str]) -> None:
     if written:
         await connection.execute(f"TRUNCATE {', '.join(written)} CASCADE")
     await connection.execute(_RESTART_SEQUENCES)
+
+
+async def _end_others(connection: Any) -> None:
+    """End the other connections to the database: they have no lock any more that a test could meet."""
+    ended = [row[0] for row in await connection.fetch(_END_OTHERS)]
+
+    async def are_gone() -> bool:
+        return not await connection.fetchval(_ARE_THERE, ended)
+
+    await eventually(are_gone)
 
 
 @asynccontextmanager

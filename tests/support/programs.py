@@ -11,9 +11,10 @@ import socket
 import subprocess
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import cache
+from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile, gettempdir
 from threading import Lock
@@ -261,16 +262,23 @@ _WORKERS = 16
 def free_ports(number: int) -> list[int]:
     """So many different ports of 127.0.0.1 on which nothing listens.
 
-    They are below the ports that the system hands out, and each worker has its own: no other test gets one of
-    these in between, not even while a server that is started again is away.
+    They are below the ports that the system hands out, and each worker has its own, of which none comes twice
+    before all have been tried: no other test and no other server gets one of these in between, not even while
+    a server that is started again is away.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
-    first = _FIRST + _COUNT * worker
     found: list[int] = []
-    for port in random.sample(range(first, first + _COUNT), _COUNT):
-        if len(found) == number:
-            break
+    for port in islice(_ports_of(worker), _COUNT):
         with closing(socket.socket()) as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             found.append(port)
+        if len(found) == number:
+            break
     return found
+
+
+@cache
+def _ports_of(worker: int) -> Iterator[int]:
+    """The worker's ports in an order by chance, without end."""
+    first = _FIRST + _COUNT * worker
+    return cycle(random.sample(range(first, first + _COUNT), _COUNT))

@@ -123,7 +123,8 @@ async def test_a_connection_that_the_server_ends_is_replaced_by_itself(
     database: PostgresDatabase, url: str
 ) -> None:
     async with connected(url) as other:
-        assert await other.fetchval(END_ALL) == 6
+        own = "FILTER (WHERE application_name LIKE 'bridge-server/%')"  # another may not have left quite yet
+        assert await other.fetchval(END_ALL.replace("(pid))", f"(pid)) {own}")) == 6
 
     await write_and_read(database)
 
@@ -282,7 +283,8 @@ async def test_a_turn_that_another_process_has_for_long_is_refused(
             await database.transaction(put("a", "text"), turns=Turns((turn,)))
 
         assert await database.transaction(put("b", "text"), turns=Turns((Turn("thing", "2"),))) == "text"
-    assert await database.transaction(put("a", "text"), turns=Turns((turn,))) == "text"
+        await other.execute("SELECT pg_advisory_unlock($1)", lock_key(turn))
+        assert await database.transaction(put("a", "text"), turns=Turns((turn,))) == "text"
 
 
 async def test_a_statement_that_takes_too_long_is_refused(

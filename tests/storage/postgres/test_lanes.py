@@ -43,7 +43,7 @@ async def test_a_hot_turn_keeps_no_other_transaction_waiting(
 
 
 async def test_a_turn_that_another_process_has_keeps_no_other_transaction_waiting(
-    database: PostgresDatabase, url: str
+    long_lock_waits: None, database: PostgresDatabase, url: str
 ) -> None:
     async with connected(url) as other:
         await other.execute(f"SELECT pg_advisory_lock({lock_key(Turn('thing', '1'))})")
@@ -94,17 +94,21 @@ async def test_an_exception_of_a_transaction_reaches_its_caller_as_it_is(databas
     assert not database.last_commit_failed
 
 
-async def test_a_long_transaction_does_not_stand_before_the_others(database: PostgresDatabase) -> None:
+async def test_a_long_transaction_does_not_stand_before_the_others(
+    long_lock_waits: None, database: PostgresDatabase, url: str
+) -> None:
     def slow() -> Transaction[None]:
-        yield Statement("SELECT count(pg_sleep(0.5))")
+        yield Statement("SELECT count(pg_advisory_xact_lock(1))")
 
-    slow_one = asyncio.create_task(database.transaction(slow, turns=Turns((Turn("project", "p"),))))
-    await turn(3)
+    async with connected(url) as other:
+        await other.execute("SELECT pg_advisory_lock(1)")
+        slow_one = asyncio.create_task(database.transaction(slow, turns=Turns((Turn("project", "p"),))))
+        await turn(3)
 
-    for number in range(5):
-        await database.transaction(put("a", str(number)))
+        for number in range(5):
+            await database.transaction(put("a", str(number)))
 
-    assert not slow_one.done()
+        assert not slow_one.done()
     await slow_one
 
 
@@ -183,17 +187,21 @@ async def test_a_read_with_a_parameter_that_the_database_refuses_fails_alone(
     assert all(isinstance(outcomes[place], Exception) for place in (1, 3))
 
 
-async def test_heavy_reads_leave_connections_to_the_others(url: str, events: Events) -> None:
-    heavy = "SELECT count(pg_sleep(0.3)), ?::bigint"
+async def test_heavy_reads_leave_connections_to_the_others(
+    long_lock_waits: None, url: str, events: Events
+) -> None:
+    heavy = "SELECT count(pg_advisory_xact_lock_shared(1)), ?::bigint"
     database = PostgresDatabase(url, events, {}, heavy=[heavy])
     async with database.opened():
-        reads = [asyncio.create_task(database.read(heavy, (number,))) for number in range(4)]
-        await turn(3)
+        async with connected(url) as other:
+            await other.execute("SELECT pg_advisory_lock(1)")
+            reads = [asyncio.create_task(database.read(heavy, (number,))) for number in range(4)]
+            await turn(3)
 
-        for _ in range(5):
-            assert await text_of(database, "a") is None
+            for _ in range(5):
+                assert await text_of(database, "a") is None
 
-        assert not reads[0].done()
+            assert not reads[0].done()
         assert [rows[0][1] for rows in await asyncio.gather(*reads)] == [0, 1, 2, 3]
 
 
