@@ -165,6 +165,15 @@ from bridge_server.assembly.application import every_route
 every_route()
 print(*sys.modules)
 """
+LOADS_THE_COMMAND = """
+import sys
+from bridge_server.cli.main import main
+sys.argv = ["bridge-server", "serve", "--help"]
+try:
+    main()
+finally:
+    print(*sys.modules)
+"""
 USES_THE_PARTS = """
 import pkgutil, sys
 from importlib import import_module
@@ -242,6 +251,15 @@ def test_descriptions_are_not_loaded_before_somebody_asks(loads: list[set[str]])
     descriptions = {name for name in loads[1] if "description" in name}
 
     assert descriptions == {"bridge_server.description", "bridge_server.description.routes"}
+
+
+def test_a_server_does_not_load_what_structlog_finds_installed(tmp_path: Path) -> None:
+    (tmp_path / "rich.py").write_text("")
+
+    loaded = printed(LOADS_THE_COMMAND, tmp_path)[-1]
+
+    assert "structlog.dev" in loaded
+    assert "rich" not in loaded
 
 
 def test_clients_and_wallets_load_nothing_of_the_server_and_tests_nothing_of_developers(

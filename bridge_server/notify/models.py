@@ -72,11 +72,11 @@ class SentNotification:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Subscribers as JSON members `"account id":{"notification_types":[...]}`. `spelled_otherwise` are the
-    account ids that differ from the stored ids: only they can have a wrong checksum.
+    """Subscribers as JSON, `{"account id":{"notification_types":[...]}}`. `spelled_otherwise` are the account
+    ids that differ from the stored ids: only they can have a wrong checksum.
     """
 
-    members: bytes
+    subscribers: bytes
     spelled_otherwise: Sequence[str]
 
 

@@ -103,7 +103,7 @@ class NotifyHandlers:
         keys, document = await self._read(request, wire.read_lookup)
         found = await self._notifications.store.lookup(request[_PUBLISHER], keys)
         wire.check_spellings(document, found.spelled_otherwise)
-        return json_answer(b"{%b}" % found.members)
+        return json_answer(found.subscribers)
 
     async def listing(self, request: web.Request) -> web.StreamResponse:
         """Every account that subscribes to the project, sorted. The array is streamed, however long it is."""

@@ -364,7 +364,8 @@ class NotifyStore:
         )
         if not is_live:
             raise NotAuthenticatedError(NOT_VALID_ANY_MORE)
-        return Lookup(b'"%b}' % members.replace(b"[", _TYPES) if members else b"", orjson.loads(others))
+        found = b'{"%b}}' % members.replace(b"[", _TYPES) if members else b"{}"
+        return Lookup(found, orjson.loads(others))
 
     async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:
         """Accounts after `after`, as JSON strings without the outer quotes, and the last of them if others
