@@ -299,6 +299,29 @@ async def test_transactions_wait_until_the_node_is_back(absent: FakeNode, tmp_pa
             assert await rig.waiting() == []
 
 
+async def test_a_node_that_is_back_while_its_absence_is_stored_is_not_missed(
+    absent: FakeNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postpone, is_storing, is_back = TransactionStore.postpone, asyncio.Event(), asyncio.Event()
+
+    async def postpone_late(*arguments: Any, **options: Any) -> None:
+        is_storing.set()
+        await is_back.wait()
+        await postpone(*arguments, **options)
+
+    async with open_rig(tmp_path, absent.url) as rig:
+        assert await rig.send() == ZERO_HASH
+        monkeypatch.setattr(TransactionStore, "postpone", postpone_late)
+        rig.clock.advance(40)
+        await is_storing.wait()
+
+        async with open_fake_node(absent.port):
+            await rig.wallet.node.chain_id()
+            is_back.set()
+
+            await rig.until("arrived")
+
+
 @pytest.mark.parametrize("settling", ["accept", "refuse", "postpone"])
 async def test_the_nodes_answer_reaches_the_client_though_it_cannot_be_stored(
     rig: Rig, fake: FakeNode, monkeypatch: pytest.MonkeyPatch, settling: str

@@ -115,19 +115,20 @@ class TransactionService:
         """Have a queued request approved, and send it. Raises what `send` raises; it stays queued then."""
         await self._send(queued.request, await self._read_queued(queued, None))
 
-    async def work_off(self, sender: Address) -> None:
+    async def work_off(self, sender: Address, on_failure: Callable[[], None]) -> None:
         """Broadcast the account's queue in its order, due or not. A fault of one transaction delays no other.
         Requests that a person must approve are left to `send_queued`. Raises NoNodeError, WrongChainError,
-        NodeError: the rest comes later.
+        NodeError: the rest comes later. `on_failure` is called at once, before the rest is postponed.
         """
         async with self._broadcasting.turn(sender):
             attempt = self._node.attempt()
             try:
                 count = await self._broadcasting.catch_up(sender, attempt)
             except (NoNodeError, WrongChainError, NodeError) as error:
+                on_failure()
                 await self._broadcasting.postpone(await self._store.queue(sender), error.detail)
                 raise
-            await self._work_off(await self._store.queue(sender), count, attempt)
+            await self._work_off(await self._store.queue(sender), count, attempt, on_failure)
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the transactions settled longer ago than `kept_ms`; returns how many."""
@@ -148,7 +149,13 @@ class TransactionService:
                 await self._work_off(await self._store.queue(request.sender), count, attempt)
             return await self._sign_and_broadcast(asked, request, approval_id, count, attempt)
 
-    async def _work_off(self, queue: Mapping[TransactionId, int], count: int, attempt: Attempt) -> None:
+    async def _work_off(
+        self,
+        queue: Mapping[TransactionId, int],
+        count: int,
+        attempt: Attempt,
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
         for position, transaction_id in enumerate(queue):
             if self._broadcasting.is_paused(transaction_id):
                 continue
@@ -164,6 +171,7 @@ class TransactionService:
             except OtherChainError as error:
                 await self._broadcasting.settle(stored, error)
             except (NoNodeError, WrongChainError) as error:
+                on_failure()
                 await self._broadcasting.postpone(dict(list(queue.items())[position:]), error.detail)
                 raise
             except BridgeError as error:
@@ -377,12 +385,13 @@ class TransactionWorker:
         self._first_check_us = max(_FIRST_CHECK_US, min(_SHARE * took_us, _LONGEST_FIRST_CHECK_US))
 
     async def _work_off(self, sender: Address) -> None:
-        try:
-            await self._service.work_off(sender)
+        with suppress(UnavailableError, WrongChainError, NodeError):
+            await self._service.work_off(sender, self._forget_connection)
             if self._service.asks_for_approval:
                 await self._ask_for_approvals(sender)
-        except (UnavailableError, WrongChainError, NodeError):
-            self._is_woken = False  # the connection on which it failed is no reason to hurry
+
+    def _forget_connection(self) -> None:
+        self._is_woken = False  # the connection on which it failed is no reason to hurry; a later one is
 
     async def _ask_for_approvals(self, sender: Address) -> None:
         """Ask for approval of each queued request in a separate task, so that a person delays no other
