@@ -47,6 +47,10 @@ test('a refused form says why and keeps what was typed', async ({ page }) => {
 })
 
 test('a list that is looked at is up to date, and leaves a half-typed form alone', async ({ page, context }) => {
+  await page.route('**/hx-sse.*', async (route) => { // a slow network: the script comes after all others
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    await route.continue()
+  })
   await signIn(page, '/projects')
   await page.getByLabel('Name', { exact: true }).fill('Half')
   const other = await context.newPage()
