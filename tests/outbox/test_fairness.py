@@ -33,8 +33,8 @@ HASTY = Limits(
     retries=2,
     host=2,
     waiting=100,
-    patience_seconds=0.05,
-    patience_in_crowd_seconds=0.05,
+    patience_seconds=0.2,
+    patience_in_crowd_seconds=0.2,
     check_every_seconds=0.005,
 )
 PATIENT = replace(HASTY, patience_seconds=60.0, patience_in_crowd_seconds=60.0)

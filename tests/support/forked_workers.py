@@ -209,8 +209,10 @@ class _Reporting:
     def __init__(self, config: pytest.Config, connection: Connection) -> None:
         self._config = config
         self._connection = connection
+        self._has_begun = False
 
     def pytest_runtest_logstart(self, nodeid: str, location: object) -> None:
+        self._has_begun = True
         self._connection.send(("start", {"nodeid": nodeid, "location": location}))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -223,8 +225,8 @@ class _Reporting:
     def pytest_warning_recorded(
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: object
     ) -> None:
-        if when != "runtest":
-            return  # the parent has had it
+        if when != "runtest" or not self._has_begun:
+            return  # the parent has had it; pytest repeats it to each plugin that comes later
         warning_message.source = None  # only this process has it
         content = {"warning_message": warning_message, "when": when, "nodeid": nodeid, "location": location}
         self._connection.send(("warning", content))
