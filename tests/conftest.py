@@ -13,7 +13,6 @@ import structlog
 from hypothesis import HealthCheck, settings
 from pytest_aiohttp.plugin import AiohttpServer
 
-from bridge_server.storage.postgres import connection as postgres_connection
 from tests.support.clock import PassTime, moving
 from tests.support.engines import Databases, release_databases, use
 from tests.support.needs import SLOW
@@ -24,6 +23,7 @@ from tests.support.postgres import (
     needs_postgres,
     postgres_server,
     pytest_runtest_makereport,
+    wait_long_for_locks,
 )
 from tests.support.postgres_cluster import PostgresCluster, programs
 from tests.support.programs import close_fork_server, fork_server
@@ -190,9 +190,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         # A connection of PostgreSQL is a process of the server: it is most of what a test costs.
         patch.setattr("bridge_server.storage.postgres.database._READER_COUNT", 2)
-        # A wait for a lock ends in 503 after 2 s: a busy machine may take longer for two clients that write.
-        for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
-            patch.setitem(postgres_connection._SETTINGS, name, "60s")
+        wait_long_for_locks(patch)
         yield
     use(None)
     databases.close()

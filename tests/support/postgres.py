@@ -15,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from bridge_server.kit.fixtures.background_loop import BackgroundLoop
+from bridge_server.storage.postgres import connection
 from tests.support.postgres_cluster import PostgresCluster, programs
 from tests.support.waiting import eventually
 
@@ -29,6 +30,13 @@ needs_postgres = pytest.mark.skipif(
     else "needs PostgreSQL's server programs: `scripts/system-packages` installs them, "
     "or BRIDGE_TEST_POSTGRES names a server",
 )
+
+
+def wait_long_for_locks(patch: pytest.MonkeyPatch) -> None:
+    """Have servers wait as long as it takes. They refuse after 2 s, which a busy machine may need."""
+    for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
+        patch.setitem(connection._SETTINGS, name, "60s")
+
 
 _WORKER = "PYTEST_XDIST_WORKER"
 _TEMPLATE = "rooms"

@@ -58,9 +58,9 @@ WritingLane: TypeAlias = tuple[int, int]
 
 
 class Ear:
-    """Has listeners hear the events of other processes; and everything, after a gap. A wait is woken when the
-    ring arrives, milliseconds after the commit. Whatever happens to the ring, the second look after the
-    commit wakes it.
+    """A process listens here (LISTEN) for the events that other processes commit. Each event, or everything
+    after a gap, goes to the listeners of this process: milliseconds after the commit. Where a notification
+    was lost, the event is found when the table of processes, read every second, is read the second time.
     """
 
     def __init__(

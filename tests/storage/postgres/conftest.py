@@ -7,17 +7,15 @@ import pytest
 
 from bridge_server.assembly.postgres_overrides import OVERRIDES
 from bridge_server.kernel.events import Events
-from bridge_server.storage.postgres import connection
 from bridge_server.storage.postgres.database import PostgresDatabase
 from tests.support.drivers import notes_url
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import PostgresServer, wait_long_for_locks
 
 
 @pytest.fixture
 def long_lock_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for locks that the test holds as long as it takes. To be named before the database."""
-    for name in ("lock_timeout", "statement_timeout"):
-        monkeypatch.setitem(connection._SETTINGS, name, "60s")
+    """The test holds locks itself. To be named before the database."""
+    wait_long_for_locks(monkeypatch)
 
 
 @pytest.fixture
