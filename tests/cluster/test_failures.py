@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from tests.cluster.processes import END_EARS, UNBOUNDED, ClusterProcess, cluster_url, processes_over
-from tests.pubsub.test_v2_kills import TOPICS, Receiver, joined, publish
+from tests.pubsub.test_v2_kills import TOPICS, Receiver, confirmed_by, joined, publish
 from tests.support.asking import METRICS_TOKEN, ask, until_waiting
 from tests.support.bridge_client import BridgeClient
 from tests.support.loads import Ledger, PatientLoad
@@ -210,7 +210,7 @@ async def test_no_answered_message_is_missing_and_none_comes_again(
             async with joined(session, pair[0].url, receiver.identity) as socket:
                 await socket.subscribe(*TOPICS)
         for number in range(_KILLS):
-            goal = len(answered) + chance.randint(30, 150)
+            goal, sure = len(answered) + chance.randint(30, 150), confirmed_by(receivers) + 60
             async with AsyncExitStack() as stack:
                 work = []
                 for place, receiver in enumerate(chance.sample(receivers, _RECEIVERS * 3 // 4)):
@@ -222,7 +222,9 @@ async def test_no_answered_message_is_missing_and_none_comes_again(
                         joined(session, process.url, Receiver().identity)
                     )
                     work.append(asyncio.create_task(publish(socket, numbers, answered)))
-                while len(answered) < goal and not any(task.done() for task in work):
+                while (len(answered) < goal or confirmed_by(receivers) < sure) and not any(
+                    task.done() for task in work
+                ):
                     await asyncio.wait(work, timeout=0.02, return_when=asyncio.FIRST_COMPLETED)
                 pair[number % 2].process.kill()
                 for task in work:
@@ -236,4 +238,4 @@ async def test_no_answered_message_is_missing_and_none_comes_again(
     assert len(answered) >= 30 * _KILLS
     assert [set(answered) - receiver.received for receiver in receivers] == [set()] * _RECEIVERS
     assert [receiver.repeated for receiver in receivers] == [[]] * _RECEIVERS
-    assert sum(len(receiver.confirmed) for receiver in receivers) > len(answered)
+    assert confirmed_by(receivers) >= 60 * _KILLS

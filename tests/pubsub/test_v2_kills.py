@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -170,6 +170,10 @@ class Receiver:
                 return
 
 
+def confirmed_by(receivers: Sequence[Receiver]) -> int:
+    return sum(len(receiver.confirmed) for receiver in receivers)
+
+
 async def publish(socket: IrnClient, numbers: "count[int]", answered: list[str]) -> None:
     """Batches for all topics, until the socket ends."""
     while True:
@@ -192,7 +196,7 @@ async def test_kills_and_stops_in_the_middle_of_messages_to_many_clients(tmp_pat
                     socket = await stack.enter_async_context(joined(session, server.url, receiver.identity))
                     await socket.subscribe(*TOPICS)
             for number in range(_KILLS):
-                goal = len(answered) + chance.randint(60, 400)
+                goal, sure = len(answered) + chance.randint(60, 400), confirmed_by(receivers) + 60
                 async with AsyncExitStack() as stack:
                     here = chance.sample(receivers, _RECEIVERS * 3 // 4)
                     sockets = [
@@ -204,7 +208,7 @@ async def test_kills_and_stops_in_the_middle_of_messages_to_many_clients(tmp_pat
                         for each, socket in zip(here, sockets, strict=False)
                     ]
                     work.append(asyncio.create_task(publish(sockets[-1], numbers, answered)))
-                    while len(answered) < goal and not work[-1].done():
+                    while (len(answered) < goal or confirmed_by(receivers) < sure) and not work[-1].done():
                         await asyncio.wait([work[-1]], timeout=0.02)
                     if number % 4 == 3:
                         await asyncio.to_thread(server.stop)
@@ -222,7 +226,7 @@ async def test_kills_and_stops_in_the_middle_of_messages_to_many_clients(tmp_pat
     assert len(answered) >= 60 * _KILLS
     assert [set(answered) - receiver.received for receiver in receivers] == [set()] * _RECEIVERS
     assert [receiver.repeated for receiver in receivers] == [[]] * _RECEIVERS
-    assert sum(len(receiver.confirmed) for receiver in receivers) > len(answered)
+    assert confirmed_by(receivers) >= 60 * _KILLS
 
 
 # The clock on the wall is set back while messages are under way: none is lost, none comes without end.
