@@ -32,6 +32,10 @@ needs_postgres = pytest.mark.skipif(
 )
 
 
+SHIPPED_SETTINGS = dict(connection._SETTINGS)
+"""Those of connections, without what `wait_long_for_locks` changes."""
+
+
 def wait_long_for_locks(patch: pytest.MonkeyPatch) -> None:
     """Have servers wait as long as it takes. They refuse after 2 s, which a busy machine may need."""
     for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
