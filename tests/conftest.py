@@ -23,7 +23,7 @@ from tests.support.postgres import (
     needs_postgres,
     postgres_server,
     pytest_runtest_makereport,
-    wait_long_for_locks,
+    wait_long,
 )
 from tests.support.postgres_cluster import PostgresCluster, programs
 from tests.support.programs import close_fork_server, fork_server
@@ -183,7 +183,7 @@ async def cluster(_made_cluster: PostgresCluster) -> PostgresCluster:
 def engine(request: pytest.FixtureRequest) -> Iterator[None]:
     """The databases of the servers that tests start."""
     with pytest.MonkeyPatch.context() as patch:
-        wait_long_for_locks(patch)
+        wait_long(patch)
         if request.config.getoption("--engine") == "sqlite":
             yield
             return

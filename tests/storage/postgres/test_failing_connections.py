@@ -82,14 +82,11 @@ async def behind_either(
 
 
 @pytest.fixture
-def short_lock_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give up on locks sooner. To be named before the database, as `short_statements`."""
-    monkeypatch.setitem(connection._SETTINGS, "lock_timeout", "50ms")
-
-
-@pytest.fixture
 def short_statements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give up on statements sooner: a read has no transaction whose statements alone could be given up."""
+    """Give up on statements sooner: a read has no transaction whose statements alone could be given up.
+
+    To be named before the database.
+    """
     monkeypatch.setitem(connection._SETTINGS, "statement_timeout", "3s")
 
 
