@@ -60,6 +60,12 @@ async def url(postgres: PostgresServer) -> str:
     return await postgres.database("bridge")
 
 
+@pytest.fixture(autouse=True)
+def idle_leases_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A destination that nothing is sent to is given up after a second, which a busy machine may need."""
+    monkeypatch.setattr(leases_module, "_IDLE_SECONDS", 3_600.0)
+
+
 @asynccontextmanager
 async def holder_on(url: str, lease_seconds: float = LEASE_SECONDS) -> AsyncIterator[Holder]:
     database, clock = PostgresDatabase(url, Events(), {}), ManualClock()
