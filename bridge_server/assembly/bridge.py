@@ -17,9 +17,9 @@ from bridge_server.outbox.topics import TOPIC_WEBHOOK
 from bridge_server.pubsub import queues
 from bridge_server.pubsub.frames import Frames
 from bridge_server.pubsub.routes import PubSubHandlers, pubsub_routes
-from bridge_server.pubsub.v1_sockets import Deliveries, PubSub
+from bridge_server.pubsub.v1_sockets import PubSub
 from bridge_server.pubsub.v1_store import Journal, Message, TopicStore, notice_of
-from bridge_server.pubsub.v1_topics import SharedTopics, Topics
+from bridge_server.pubsub.v1_topics import Deliveries, SharedTopics, Topics
 from bridge_server.pubsub.v2_models import ClientLimits
 from bridge_server.pubsub.v2_service import Irn, IrnLimits
 from bridge_server.pubsub.v2_store import IrnStore

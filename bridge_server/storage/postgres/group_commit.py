@@ -15,20 +15,8 @@ from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import VERSION
 from bridge_server.storage.database import NO_TURNS, ForEach, Row, Statement, Transaction, Turn, Turns
+from bridge_server.storage.postgres import failures
 from bridge_server.storage.postgres.connection import KeptConnection
-from bridge_server.storage.postgres.failures import (
-    OUT_OF_LOCKS,
-    LostConnectionError,
-    OutcomeUnknownError,
-    ends_connection,
-    is_retried,
-    is_stale,
-    lost_or,
-    not_now,
-    passing_failure,
-    sqlstate,
-    unavailable,
-)
 from bridge_server.storage.postgres.statements import NOW_MS, Statements
 
 BATCH_LIMIT = 128
@@ -129,10 +117,10 @@ class CommitLane:
     def submit(self, begin: Callable[[], Transaction[Any]], turns: Turns) -> asyncio.Future[Any]:
         """Queue a transaction. It runs even if the returned future is cancelled."""
         if self._drain is None and not self._link.is_open:
-            raise not_now(LostConnectionError())
+            raise failures.not_now(failures.LostConnectionError())
         waiting = self._waiting.jobs
         if len(waiting) >= self._waiting_limit:
-            raise unavailable("too many writes are waiting for the database")
+            raise failures.unavailable("too many writes are waiting for the database")
         job = LaneJob(begin, asyncio.get_running_loop().create_future(), turns)
         waiting.append(job)
         if len(waiting) == self._siblings:
@@ -189,13 +177,13 @@ class CommitLane:
             if error is None:
                 self._settle(part)
                 continue
-            is_whole = passing_failure(error) is not None and not self._is_locks(error)
+            is_whole = failures.passing_failure(error) is not None and not self._is_locks(error)
             if len(part) > 1 and not is_whole:
                 self.runs_again += 1
                 half = len(part) // 2
                 parts += [part[half:], part[:half]]
                 continue
-            if is_retried(error):
+            if failures.is_retried(error):
                 error = await self._retried(part, error)
             if error is None:
                 self._settle(part)
@@ -209,7 +197,7 @@ class CommitLane:
             self.runs_again += 1
             await asyncio.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
             last = await self._attempts.attempt(part)
-            if last is None or not is_retried(last):
+            if last is None or not failures.is_retried(last):
                 break
         return last
 
@@ -233,7 +221,7 @@ class CommitLane:
 
     def _refuse(self, jobs: list[LaneJob], error: Exception) -> None:
         self._link.note(error)
-        if passing_failure(error) is not None or isinstance(error, OutcomeUnknownError):
+        if failures.passing_failure(error) is not None or isinstance(error, failures.OutcomeUnknownError):
             self.last_commit_failed = True
         if isinstance(error, UncleanError):
             jobs[0].error = error.cause
@@ -242,7 +230,7 @@ class CommitLane:
             _fail(jobs, error)
 
     def _is_locks(self, error: Exception) -> bool:
-        if sqlstate(error) != OUT_OF_LOCKS:
+        if failures.sqlstate(error) != failures.OUT_OF_LOCKS:
             return False
         if not self._is_short_of_locks:
             self._is_short_of_locks = True
@@ -251,7 +239,7 @@ class CommitLane:
 
 
 def _fail(jobs: list[LaneJob], error: BaseException) -> None:
-    answer = not_now(error)
+    answer = failures.not_now(error)
     for job in jobs:
         settle(job.done, None, answer)
 
@@ -342,7 +330,7 @@ class CommitAttempts:
     async def _attempt(self, begin: Callable[[Any], Awaitable[list[LaneJob]]]) -> Exception | None:
         try:
             wire = self._link.wire
-        except LostConnectionError as error:
+        except failures.LostConnectionError as error:
             return error
         statements = self._link.statements
         assert statements is not None
@@ -351,7 +339,7 @@ class CommitAttempts:
             jobs = await begin(wire)
             await run_rounds(jobs, statements)
         except Exception as error:
-            if is_stale(error):
+            if failures.is_stale(error):
                 statements.forget()
             return await self._rolled_back(wire, error)
         return await self._end(wire, jobs)
@@ -361,7 +349,7 @@ class CommitAttempts:
             return await self._ended(wire, "COMMIT")
         written = self._count.written + 1
         error = await self._ended(wire, self._count.commit_script(written))
-        if error is not None and ends_connection(error):
+        if error is not None and failures.ends_connection(error):
             error = await self._outcome(written, error)
             self._count.written = written
         elif error is None:
@@ -378,8 +366,8 @@ class CommitAttempts:
 
     async def _rolled_back(self, wire: Any, error: Exception) -> Exception:
         """The error, after the connection is fit for the next transaction or has been dropped."""
-        found = lost_or(error, wire)
-        if ends_connection(found):
+        found = failures.lost_or(error, wire)
+        if failures.ends_connection(found):
             self._link.drop()
             return found
         try:
@@ -399,7 +387,7 @@ class CommitAttempts:
                         await self._link.end_former(wire)
                         return error if await self._count.give_up(wire, written) else None
                     await asyncio.sleep(_OUTCOME_PAUSE_SECONDS)
-        return OutcomeUnknownError()
+        return failures.OutcomeUnknownError()
 
 
 def is_counted(jobs: list[LaneJob]) -> bool:
