@@ -112,10 +112,9 @@ class Bell:
         self._wanted.set()
 
     def _pending_of(self, lane: int) -> _Pending:
-        pending = self._pending.get(lane)
-        if pending is None:
-            pending = self._pending[lane] = _Pending(self._rung.get(lane, 0))
-        return pending
+        if lane not in self._pending:
+            self._pending[lane] = _Pending(self._rung.get(lane, 0))
+        return self._pending[lane]
 
     async def _ring_until_over(self) -> None:
         loop = asyncio.get_running_loop()
@@ -176,10 +175,9 @@ class Bell:
         return True
 
 
-# A ring: the events of some commits of one lane, as payloads of NOTIFY.
-#
-# A payload is a JSON array: the number of the process, the lane, its count of commits before and after, and
-# the events. Instead of an event it may have "*": anything may have changed.
+# A ring: the events of some commits of one lane, as payloads of NOTIFY. A payload is a JSON array: the number
+# of the process, the lane, its count of commits before and after, and the events. Instead of an event it may
+# have "*": anything may have changed.
 
 
 class UnreadableRingError(Exception):

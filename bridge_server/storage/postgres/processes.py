@@ -133,7 +133,7 @@ async def opened_with_wake_ups(
     texts = EventTexts(carried)
 
     def of_bell() -> Coroutine[Any, Any, Any]:
-        return connect(database.direct_url, database.name, **COMMITS_EARLY)
+        return connect(database.direct_url, database.name, is_pooled=False, **COMMITS_EARLY)
 
     def of_ear() -> Coroutine[Any, Any, Any]:
         return connect(database.direct_url, name_of_ear(database.name))
