@@ -45,7 +45,6 @@ def relay_room(foundation: Foundation) -> Room:
     new_sessions = live.held(
         lambda now: per_second("new-sessions", now.sessions_per_minute / 60, now.sessions_burst)
     )
-
     charges = RelayCharges(foundation.payload_bytes, foundation.subscription_bytes)
 
     def rows(dialect: Dialect, webhook_rule: service.WebhookRule | None) -> tuple[Route, ...]:
@@ -56,12 +55,9 @@ def relay_room(foundation: Foundation) -> Room:
 
         live.follow(take)
         return relay_routes(
-            handlers,
-            dialect,
-            body_limit_bytes=settings.relay_body_limit,
-            every_request=foundation.every_request,
-            new_sessions=new_sessions,
-        )
+            handlers, dialect, body_limit_bytes=settings.relay_body_limit,
+            every_request=foundation.every_request, new_sessions=new_sessions,
+        )  # fmt: skip
 
     def routes(webhook_rule: service.WebhookRule | None = None) -> tuple[Route, ...]:
         return (*rows(PLAIN, webhook_rule), *rows(V07, webhook_rule))
@@ -103,15 +99,10 @@ class PubSubServices(NamedTuple):
 def pubsub_services(foundation: Foundation) -> PubSubServices:
     """Both generations, whose sockets are counted together by address."""
     open_from = Counter() if foundation.observation is None else foundation.observation.open_sockets
-    limits = foundation.live.held(
-        lambda now: queues.SocketLimits(
-            per_address=now.max_sockets,
-            topics=now.max_socket_topics,
-            address_topics=now.max_address_topics,
-            unacknowledged=2 * now.max_topic_messages,
-            heartbeat_seconds=now.heartbeat,
-        )
-    )
+    limits = foundation.live.held(lambda now: queues.SocketLimits(
+        per_address=now.max_sockets, topics=now.max_socket_topics, address_topics=now.max_address_topics,
+        unacknowledged=2 * now.max_topic_messages, heartbeat_seconds=now.heartbeat,
+    ))  # fmt: skip
     shares = queues.SocketShares(limits, open_from)
     return PubSubServices(_first(foundation, shares), _second(foundation, shares))
 
@@ -121,9 +112,7 @@ def pubsub_room(foundation: Foundation, services: PubSubServices, front: Handler
     settings, (pubsub, irn) = foundation.settings, services
 
     def audience_of(request: web.Request) -> str | None:
-        if not settings.relay_check_audience:
-            return None
-        return settings.public_url or f"ws://{request.host}"
+        return settings.public_url or f"ws://{request.host}" if settings.relay_check_audience else None
 
     admission = ClientAdmission(ClientTokens(foundation.clock), audience_of, frozenset(settings.project_ids))
     handlers = PubSubHandlers(
