@@ -3,11 +3,11 @@ on the database, which is a file or PostgreSQL.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import structlog
 
@@ -21,15 +21,12 @@ from bridge_server.outbox.models import GoneHandlers
 from bridge_server.outbox.queues import AllDestinations, Leases
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import DataDirectoryError, DataDirectoryInUseError, held
-from bridge_server.storage.database import Engine, Process
+from bridge_server.storage.database import Engine, Process, Transaction
 from bridge_server.storage.migrate import is_up_to_date, migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.web.limits import Quotas, TokenBuckets
 from bridge_server.web.metrics import Families, Gauges
 from bridge_server.web.routes import Route
-
-if TYPE_CHECKING:  # it is loaded where PostgreSQL is used
-    from bridge_server.storage.postgres.processes import Role
 
 log = structlog.get_logger()
 
@@ -117,6 +114,22 @@ class OwnUrl:
         return self._url
 
 
+class WalletRole(Protocol):
+    """The wallet's role, as this process has it or waits for it: see `Role` in PostgreSQL's `processes`."""
+
+    @property
+    def is_held(self) -> bool: ...
+    @property
+    def is_served(self) -> bool: ...
+    def fence(self) -> Transaction[None]: ...
+    def announce(self, url: str) -> None: ...
+    async def holder_url(self) -> str | None: ...
+    async def known(self) -> None: ...
+    def serve_forever(
+        self, resources: Callable[[], AbstractAsyncContextManager[None]]
+    ) -> Coroutine[Any, Any, None]: ...
+
+
 class Backend:
     """The parts that depend on the kind of database: here a file in the data directory, for one process."""
 
@@ -164,7 +177,7 @@ class Backend:
         """The outbox's destinations of this process: all of them, or the leased ones."""
         return AllDestinations()
 
-    def wallet_role(self) -> "Role | None":
+    def wallet_role(self) -> WalletRole | None:
         """The wallet's role among several processes; None where there is one process."""
         return None
 

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from aiohttp import web
 
 from bridge_server.assembly.foundation import Foundation, node_failure
-from bridge_server.assembly.room import OwnUrl, Room
+from bridge_server.assembly.room import OwnUrl, Room, WalletRole
 from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.keystore import LIGHT_COST, STANDARD_COST
 from bridge_server.ethereum.signing_key import SigningKey
@@ -38,9 +38,6 @@ from bridge_server.web.problems import status_of
 from bridge_server.web.request_log import TurnedAway
 from bridge_server.web.routes import Access, AllowedOrigins, Handler, Route, is_loopback_origin
 from bridge_server.web.traffic import APPROVAL, CLIENT_LEFT, Exchange, TrafficLog
-
-if TYPE_CHECKING:  # it is loaded where PostgreSQL is used
-    from bridge_server.storage.postgres.processes import Role
 
 
 def wallet_accounts(settings: Settings, files: KeystoreFiles, clock: Clock, ids: IdMaker) -> Accounts:
@@ -84,11 +81,11 @@ class AssembledWallet(NamedTuple):
     queued: methods.QueuedTransactions
     method_tables: tuple[methods.MethodTable, ...]
     sweeps: tuple[Sweep, ...]
-    role: "Role | None"
+    role: WalletRole | None
     """The wallet's role among several processes; None where there is one process."""
 
 
-def assembled_wallet(foundation: Foundation, role: "Role | None") -> AssembledWallet:
+def assembled_wallet(foundation: Foundation, role: WalletRole | None) -> AssembledWallet:
     """Put the wallet's services together; with a `role`, several processes share the database."""
     settings, clock = foundation.settings, foundation.clock
     accounts = wallet_accounts(settings, KeystoreFiles(settings.keystore, clock), clock, foundation.ids)
@@ -185,7 +182,7 @@ async def _signing(wallet: AssembledWallet) -> AsyncIterator[None]:
             await wallet.approvals.withdrawn()
 
 
-def _node(foundation: Foundation, role: "Role | None") -> Node:
+def _node(foundation: Foundation, role: WalletRole | None) -> Node:
     settings, instruments = foundation.settings, foundation.instruments
 
     def require_wallet() -> None:
