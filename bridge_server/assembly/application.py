@@ -117,9 +117,7 @@ class BuiltApp(NamedTuple):
     """The application of the console, if it has a port of its own."""
     live: LiveSettings
     lan_application: Callable[[str], web.Application]
-    """Makes the application of a listener for phones, which has the bridge only, while `application` runs. It
-    is given the URL at which everything else answers.
-    """
+    """Makes the application of a phones' listener, the bridge only, by the URL at which all else answers."""
 
     announce_url: Callable[[str], None]
     """Called with the URL on this machine once the server listens: other processes reach it there."""

@@ -1,7 +1,6 @@
-"""PostgreSQL's own forms of the stores' statements, room by room, and the reads that are slow there.
-
-They lie here and not beside the statements, because only a process with a PostgreSQL database is to load
-them. Each is keyed by the statement whose place it takes: one that has changed is found by its key.
+"""PostgreSQL's own forms of the stores' statements, and the reads that are slow there. They are not beside
+the statements, because only a process with a PostgreSQL database loads them. Each has the statement whose
+place it takes for its key.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,4 @@
-"""A room: everything that the server has to know of one of its subjects. A backend: everything that depends
-on the database, which is a file or PostgreSQL.
-"""
+"""A room: what the server has to know of one subject. A backend: what depends on the kind of database."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -147,9 +145,8 @@ class Backend:
         return self._file_opened(self._upgrade)
 
     def opened_for_command(self, *, may_create: bool) -> AbstractAsyncContextManager[None]:
-        """The database, brought up to date and open, beside a server that may use it. Without `may_create`, a
-        database that does not exist is refused. Raises DataDirectoryError, DatabaseRefusedError,
-        NewerSchemaError, sqlite3.Error.
+        """The database, brought up to date and open, beside a server that may use it; it must exist unless
+        `may_create`. Raises DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
         """
         return self._file_opened(partial(self._bring_up_to_date, may_create))
 

@@ -107,8 +107,7 @@ class Dispatcher:
     @asynccontextmanager
     async def withheld(self, row_id: int, claimant: Claimant, *, is_due: bool = True) -> AsyncIterator[None]:
         """Inside the block the message of the claimant's queue is not sent: its row may be changed. Raises
-        MessageBeingSentError if it is being sent, or if it `is_due` and another process sends to its
-        destination.
+        MessageBeingSentError if it is being sent, or if it `is_due` and its destination is another process's.
         """
         if is_due and not await self._leases.take(claimant.queue.destination):
             raise MessageBeingSentError

@@ -30,10 +30,9 @@ _ASKING_STATUSES = frozenset({429, 503})
 
 
 class WebhookSigner:
-    """Makes the headers that identify a message (Standard Webhooks), signed with each secret that there is.
-
-    A secret is `whsec_` and base64 of 24 to 64 bytes. Raises ValueError for any other text: the library
-    would skip over characters that are not base64 and sign with the rest.
+    """Makes the headers that identify a message (Standard Webhooks), signed with each secret that there is. A
+    secret is `whsec_` and base64 of 24 to 64 bytes. Raises ValueError for any other text: the library would
+    skip over characters that are not base64 and sign with the rest.
     """
 
     def __init__(self, secret: str | None, previous: str | None = None) -> None:

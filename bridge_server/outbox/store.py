@@ -146,9 +146,8 @@ def withdraw(device_id: str, but_message_id: str = "") -> sql.Transaction[None]:
 
 
 class OutboxStore:
-    """Pending messages and dead letters. Times are milliseconds since the Unix epoch. Every commit that
-    changes their numbers publishes `OutboxGrew` or `OutboxChanged`. All methods raise `UnavailableError` when
-    the database cannot serve now.
+    """Pending messages and dead letters. Times are milliseconds since the Unix epoch. A commit that changes
+    their numbers publishes `OutboxGrew` or `OutboxChanged`. All methods raise `UnavailableError`.
     """
 
     def __init__(self, database: sql.Database) -> None:

@@ -19,9 +19,8 @@ CallOver: TypeAlias = Callable[[BridgeError | None], None]
 
 
 class Frames:
-    """Records the calls of sockets of one generation, which stands in the place of a method.
-
-    Where the database `is_shared`, another process may have the receiver of a message.
+    """Records the calls of sockets of one generation, which stands in the place of a method. Where the
+    database `is_shared`, another process may have the receiver of a message.
     """
 
     def __init__(self, traffic: TrafficLog, clock: Clock, generation: str, *, is_shared: bool) -> None:

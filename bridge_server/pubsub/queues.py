@@ -274,9 +274,7 @@ class OpenSocket(Protocol):
 
 
 class SocketShares:
-    """The open sockets and the topics of each address, of both generations together: each takes memory.
-    `open_from` counts the sockets by address.
-    """
+    """Counts the open sockets (`open_from`) and the topics of each address, of both generations together."""
 
     def __init__(self, limits: SocketLimits, open_from: Counter[str]) -> None:
         self.limits = limits

@@ -1,7 +1,6 @@
-"""Publishing, subscribing, settling: the rules of the room (its package says when a message is dropped).
-
-A message without a receiver is stored at once. A message that was sent to an open socket is stored only if it
-is not settled soon: most are, and never touch the disk.
+"""Publishing, subscribing, settling: the rules of the room (its package says when a message is dropped). A
+message without a receiver is stored at once, one that was sent to an open socket only if it is not settled
+soon: most are, and never touch the disk.
 """
 
 import asyncio
@@ -459,6 +458,4 @@ class SharedTopics(_Subscriptions[SharedTopic]):
 
 
 Deliveries: TypeAlias = Topics | SharedTopics
-"""Brings published messages to the receivers of their topics, in one process or in several. It must be
-`running`, inside of the journal's context.
-"""
+"""Brings published messages to the receivers of their topics. It must be `running`, inside the journal's."""

@@ -50,9 +50,8 @@ _HANDLER, _PAYLOAD, _INTERNAL, _TOO_MANY = -32000, -32600, -32603, 3001
 
 
 def read_frame(text: bytes) -> ClientRequest | Confirmation:
-    """The request or answer in a frame. Raises FrameNotJsonError, InvalidFrameError: it is no JSON-RPC.
-
-    A request whose id is wrong is read as one without an id.
+    """The request or answer in a frame; a request whose id is wrong is read as one without an id. Raises
+    FrameNotJsonError, InvalidFrameError: it is no JSON-RPC.
     """
     try:
         values = orjson.loads(text)

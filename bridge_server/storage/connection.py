@@ -1,6 +1,5 @@
-"""One SQLite connection, in aiosqlite's thread or in this one, with the settings that every connection here
-has; the database's files; and SQLite's errors that mean 'not now', which become an answer that asks the
-client to come back.
+"""One SQLite connection, in aiosqlite's thread or in this one, with the settings of all; the database's
+files; and SQLite's errors that mean 'not now', which ask the client to come back.
 """
 
 import os

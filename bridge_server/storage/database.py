@@ -79,9 +79,7 @@ NO_TURNS = Turns()
 
 
 class Database(Protocol):
-    """Committed reads and durable transactions. Both raise `UnavailableError` when the database cannot serve
-    now: a full disk, a lock held elsewhere, too much waiting.
-    """
+    """Committed reads and durable transactions. Both raise `UnavailableError` when it cannot serve now."""
 
     @property
     def takes_turns(self) -> bool:
@@ -107,9 +105,8 @@ class Database(Protocol):
     def transaction(
         self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
     ) -> Awaitable[Result]:
-        """Run the transaction that `begin` makes; return its result once it is on disk.
-
-        A transaction that `adds` data on a client's demand is refused while the database is full.
+        """Run the transaction that `begin` makes; return its result once it is on disk. One that `adds` data
+        on a client's demand is refused while the database is full.
 
         Two transactions that name one turn are never under way together, in any process; transactions that
         only share it may be. A turn is had before the first statement is run.

@@ -1,7 +1,4 @@
-"""Group commit: the transactions that arrive while a commit is under way go into the next one.
-
-A caller resumes when its transaction is on disk. A failed transaction harms no other.
-"""
+"""Group commit: transactions that arrive during a commit share the next. A failed one harms no other."""
 
 import asyncio
 import sqlite3
@@ -244,10 +241,9 @@ class _UncleanError(Exception):
 
 
 def _commit_batch(connection: sqlite3.Connection, batch: list[Job], size_limit: SizeLimit) -> None:
-    """Run the batch in one commit, and measure the database; outcomes are left in the jobs. A transaction
-    that failed and changed nothing is left out; otherwise the batch is rolled back and run again with each
-    transaction in a savepoint of its own. Runs in the connection's thread. Raises when the whole batch
-    failed.
+    """Run the batch in one commit, in the connection's thread, and measure the database; outcomes are left in
+    the jobs. A transaction that failed and changed nothing is left out; otherwise all is rolled back, and run
+    again with a savepoint for each. Raises when the whole batch failed.
     """
     try:
         _run_batch(connection, batch, size_limit, _run_bare)

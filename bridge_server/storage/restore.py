@@ -1,6 +1,4 @@
-"""A backup takes the database's place, and the former database is kept beside it; and the state of a database
-file, read beside a running server.
-"""
+"""A backup takes the place of the database, which is kept beside it; and the state of a database file."""
 
 import os
 import sqlite3

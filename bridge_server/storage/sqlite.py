@@ -1,6 +1,4 @@
-"""The SQLite driver: one connection for writing, a few for reading, one of the event loop's own thread for
-look-ups, one for checkpoints of the log.
-"""
+"""The SQLite driver: its connections for writing, for reading, for look-ups and for checkpoints."""
 
 import asyncio
 import sqlite3
@@ -178,10 +176,10 @@ class _Read:
 
 
 class _Readers:
-    """A few connections of their own for reads, never behind a commit, with one queue. The reads that wait
-    are taken together, one hop and one snapshot for all; a reader that is busy with a slow one leaves the
-    rest to the next reader. Every statement is fetched whole before the next begins: an open cursor would pin
-    an old snapshot.
+    """A few connections of their own for reads, never behind a commit, with one queue. Waiting reads are
+    taken together, one hop and one snapshot for all; a reader that is busy with a slow one leaves the rest to
+    the next. Every statement is fetched whole before the next begins: an open cursor would pin an old
+    snapshot.
     """
 
     def __init__(self) -> None:
@@ -255,10 +253,9 @@ def _read_all(connection: sqlite3.Connection, batch: list[_Read]) -> None:
 
 
 class _LookUps:
-    """Reads on the event loop's own thread: a hop to another thread and back takes longer than a look-up. No
-    reader waits for a writer in a write-ahead log. But what is not in memory comes from the disk, and all
-    requests wait for it: after a look-up that took many times as long as the quickest one, the next ones are
-    left to the readers.
+    """Reads on the event loop's own thread: a hop to another thread and back takes longer than a look-up, and
+    no reader waits for a writer. But for what is not in memory all requests wait. So after a look-up that
+    took many times as long as the quickest one, the next ones are left to the readers.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,6 @@
-"""Announces this process's commits to the other processes, after the commits and beside them.
-
-A notification in the writing transaction would hold a lock of the whole database while the disk syncs. So the
-bell has a connection of its own, whose commits do not wait for the disk. It is a hint: a ring that is lost
-shows in the counts of commits (`Ledger` in `listening.py`).
+"""Announces this process's commits to the others, after the commits and beside them: a notification in the
+transaction would hold a lock of the whole database while the disk syncs. The bell's connection does not wait
+for the disk. A ring that is lost shows in the counts of commits (`Ledger` in `listening.py`).
 """
 
 import asyncio

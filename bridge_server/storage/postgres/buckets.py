@@ -1,7 +1,5 @@
-"""Token buckets that several processes spend from, exactly: each charge is decided by the database.
-
-The charges of a moment are one statement, with one row a bucket, in one order in every process. The
-arithmetic is that of `kernel/token_bucket.py`.
+"""Token buckets that several processes spend from, exactly, by the arithmetic of `kernel/token_bucket.py`.
+The charges of a moment are one statement, with one row a bucket, in one order in every process.
 """
 
 import asyncio

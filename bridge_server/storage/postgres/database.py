@@ -19,9 +19,7 @@ from bridge_server.storage.postgres.listening import Ear
 from bridge_server.storage.postgres.statements import Texts
 
 QUICK, BULK = 0, 1
-"""The lanes: for most transactions, and for those that the others must not wait for: long ones, and ones that
-wait for a turn.
-"""
+"""The lanes: for most transactions, and for those that are long or wait for a turn."""
 _BULK_TURNS = frozenset({"sendings", "figures", "project", "sweep"})
 _READER_COUNT = 4
 _WAITING_WRITES_LIMIT = 20_000

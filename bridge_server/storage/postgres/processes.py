@@ -107,9 +107,8 @@ _WRITTEN_BY_COMMANDS = (
 
 
 class OutsideCommits:
-    """Compares the commits of the operator's commands with those that were there the last time. Commits of
-    other servers, which announce their changes, do not count: each would have every server look through its
-    outbox, which commits too.
+    """Compares the commits of the operator's commands with the last ones. Those of servers, which announce
+    their changes, do not count: each would have every server look through its outbox, which commits too.
     """
 
     def __init__(self, database: PostgresDatabase) -> None:
@@ -312,9 +311,8 @@ _UNLOCK_SWEEPER = "SELECT pg_advisory_unlock($1)"
 
 
 def sweeper_hold(database: PostgresDatabase) -> Callable[[], AbstractAsyncContextManager[bool]]:
-    """A function that gives the context of one sweep, and with it whether this process is to sweep. A process
-    that does not hear the others does not sweep, nor one whose clock was not the database server's. The lock
-    ends with the connection.
+    """A function that gives the context of one sweep: whether this process, which hears the others and has
+    the database server's time, is to sweep. The lock ends with the connection.
     """
 
     @asynccontextmanager
