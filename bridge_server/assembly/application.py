@@ -159,18 +159,14 @@ def build_app(
     own_stops = [_calling(room.stop) for room in own if room.stop is not None]
     console = made((row for room in own for row in room.routes), own_stops) if own else None
     instruments, pages = foundation.instruments, _console_pages(foundation)
+    metrics = made((system_routes.metrics_alone(foundation, rooms),))
     return BuiltApp(
-        application,
-        made((system_routes.metrics_alone(foundation, rooms),)),
-        console,
-        foundation.live,
-        lan_application,
-        foundation.own_url.announce,
+        application, metrics, console, foundation.live, lan_application, foundation.own_url.announce,
         foundation.stopping,
         None if instruments is None else instruments.token,
         None if instruments is None else instruments.traffic,
         None if pages is None else pages.console_access(foundation).new_link,
-    )
+    )  # fmt: skip
 
 
 def _gateway(foundation: Foundation) -> Gateway:

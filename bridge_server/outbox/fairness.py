@@ -196,8 +196,10 @@ class Admission:
         if len(self._waiting) >= self._limits.waiting:
             self._turn_one_away()
         self._waiting[claimant.queue] = claimant
-        self._payers[_payer(claimant)] += 1
-        group.waiting.add(_path(claimant), claimant, had_a_turn=had_a_turn)
+        payer = _payer(claimant)
+        self._payers[payer] += 1
+        path = payer, claimant.queue.name, claimant.host, claimant.queue
+        group.waiting.add(path, claimant, had_a_turn=had_a_turn)
         self._look_later()
 
     def _turn_one_away(self) -> None:
@@ -276,10 +278,6 @@ class Admission:
 def _payer(claimant: Claimant) -> str:
     """The unit of fairness: a client's address, or the subject of messages that count to no client."""
     return claimant.client or f" {claimant.queue.name}"
-
-
-def _path(claimant: Claimant) -> tuple[str, str, str, Queue]:
-    return _payer(claimant), claimant.queue.name, claimant.host, claimant.queue
 
 
 class FairOrder(Generic[Item]):

@@ -248,7 +248,7 @@ def public_only(address: str, port: int) -> str | None:
         parsed = ip_address(address)
     except ValueError:
         return "the address cannot be read"
-    kind = _refused_ipv4(parsed) if isinstance(parsed, IPv4Address) else _refused_ipv6(parsed)
+    kind = _refused(parsed)
     return None if kind is None else f"the address {parsed} is not public ({kind})"
 
 
@@ -272,11 +272,9 @@ def guarded_sockets(rule: Rule) -> Callable[[AddrInfoType], socket.socket]:
     return make
 
 
-def _refused_ipv4(address: IPv4Address) -> str | None:
-    return next((kind for network, kind in REFUSED_IPV4.items() if address in network), None)
-
-
-def _refused_ipv6(address: IPv6Address) -> str | None:
+def _refused(address: IPv4Address | IPv6Address) -> str | None:
+    if isinstance(address, IPv4Address):
+        return next((kind for network, kind in REFUSED_IPV4.items() if address in network), None)
     if address.scope_id is not None:
         return "scoped"
     kind = next((kind for network, kind in REFUSED_IPV6.items() if address in network), None)

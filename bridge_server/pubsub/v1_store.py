@@ -364,9 +364,8 @@ class Journal:
     @property
     def is_behind(self) -> bool:
         """Whether so much is unsaved that publishers must wait."""
-        return (
-            len(self._unsaved) + len(self._announced) >= _MOST_MESSAGES or self._unsaved_bytes >= _MOST_BYTES
-        )
+        messages = len(self._unsaved) + len(self._announced)
+        return messages >= _MOST_MESSAGES or self._unsaved_bytes >= _MOST_BYTES
 
     async def caught_up(self) -> None:
         """Return once all earlier changes are on disk. Raises UnavailableError."""
