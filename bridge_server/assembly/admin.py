@@ -81,9 +81,8 @@ class Admin:
         self.sessions = SessionAdmin(self.lives, relay, seen)
         sockets_on = services.sockets.second.sockets_on
         self.topics = TopicAdmin(TopicList(database, clock), sockets_on, traffic, neighbours)
-        self.clients = clients.ClientAdmin(
-            observation.clients, _limits(foundation, observation, rooms), neighbours
-        )
+        limits = _limits(foundation, observation, rooms)
+        self.clients = clients.ClientAdmin(observation.clients, limits, neighbours)
         senders = services.push.provider_senders
         sources = server.FigureSources(
             sessions, observation.made, observation.clients,
@@ -102,11 +101,10 @@ class Admin:
         if rows is None:
             return Room(name="admin")
         may_sign, projects = self.foundation.settings.admin_wallet, self.services.projects
+        sending = notifications.NotificationAdmin(self.history, self.audiences)
         routes = (
             *project_routes(ProjectAdmin(projects), rows),
-            *notifications.notification_routes(
-                notifications.NotificationAdmin(self.history, self.audiences), rows
-            ),
+            *notifications.notification_routes(sending, rows),
             *accounts.account_routes(self.accounts, accounts.InboxAdmin(self.services.inbox), rows),
             *approval_routes(self.approvals, rows, may_sign=may_sign),
             *wallet_routes(self.wallet, rows, may_sign=may_sign),

@@ -300,6 +300,18 @@ _PATIENCE_SECONDS = 5.0
 _RETRY_SECONDS = 0.25
 
 
+async def until_done(waiting: list[asyncio.Future[None]], wanted: asyncio.Event, detail: str) -> None:
+    """Have work done now, and wait with others for its end. Raises UnavailableError after a few seconds."""
+    done = asyncio.get_running_loop().create_future()
+    waiting.append(done)
+    wanted.set()
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await done
+    except TimeoutError as error:
+        raise UnavailableError(detail) from error
+
+
 class Journal:
     """Changes on their way to the disk. `running` must be entered. `refuse` is called with each message that
     is not stored, because its topic or its address has too many.
@@ -369,16 +381,8 @@ class Journal:
 
     async def caught_up(self) -> None:
         """Return once all earlier changes are on disk. Raises UnavailableError."""
-        if not (self._is_writing or self._has_changes()):
-            return
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.append(done)
-        self._wanted.set()
-        try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                await done
-        except TimeoutError as error:
-            raise UnavailableError("Messages cannot be stored. Try again shortly.") from error
+        if self._is_writing or self._has_changes():
+            await until_done(self._waiting, self._wanted, "Messages cannot be stored. Try again shortly.")
 
     def _has_changes(self) -> bool:
         return bool(self._unsaved or self._settled or self._announced)

@@ -12,7 +12,7 @@ import structlog
 
 from bridge_server.kernel.background import KeyedLock, running, settle
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import BridgeError, UnavailableError
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.events import Events
 from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub import v1_store
@@ -293,7 +293,6 @@ class Topics(_Subscriptions[LiveTopic]):
 _PAGE = 100
 _TOPICS_AT_ONCE = 64
 _RETRY_SECONDS = 0.25
-_PATIENCE_SECONDS = 5.0
 _FIRST_PROVISIONAL = -(2**62)
 """Until the store gives a message its number it has a negative one, which no stored message has."""
 
@@ -381,16 +380,9 @@ class SharedTopics(_Subscriptions[SharedTopic]):
     async def caught_up(self) -> None:
         """Return once earlier changes are on disk, and sent to receivers here. Raises UnavailableError."""
         await self._journal.caught_up()
-        if not (self._touched or self._is_reading):
-            return
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.append(done)
-        self._something_came.set()
-        try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                await done
-        except TimeoutError as error:
-            raise UnavailableError("Messages cannot be read. Try again shortly.") from error
+        if self._touched or self._is_reading:
+            detail = "Messages cannot be read. Try again shortly."
+            await v1_store.until_done(self._waiting, self._something_came, detail)
 
     async def _replay(self, topic: Topic, live: SharedTopic, receiver: Receiver) -> int:
         """Send what waits, until there is nothing more and nothing came meanwhile; returns up to where."""

@@ -1,4 +1,4 @@
-"""The machine's clock, corrected once a minute to the database server's, on which processes agree."""
+"""The machine's clock, corrected once a minute to the database server's: all processes agree on it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

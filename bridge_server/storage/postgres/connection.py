@@ -195,22 +195,22 @@ async def require_statements(one: Any, other: Any) -> None:
     wires = (one, other)
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
-            await _each(wires, "BEGIN")  # each has a session of the server for itself
+            await _execute(wires, "BEGIN")  # each has a session of the server for itself
             prepared = {
                 wire: await wire.prepare(f"SELECT {number}", name=_PROBE) for number, wire in enumerate(wires)
             }
             for order in (wires, wires[::-1]):  # whichever session the pooler takes first
-                await _each(wires, "COMMIT")
-                await _each(order, "BEGIN")
+                await _execute(wires, "COMMIT")
+                await _execute(order, "BEGIN")
                 found = [await prepared[wire].fetchval() for wire in wires]
                 if found != [0, 1]:
                     raise asyncpg.DuplicatePreparedStatementError("another's was run")
-            await _each(wires, "COMMIT")
+            await _execute(wires, "COMMIT")
     except TimeoutError as error:
         detail = "is behind a pooler that has no two free sessions: raise its default_pool_size"
         raise UnavailableError(detail) from error
 
 
-async def _each(wires: Sequence[Any], statement: str) -> None:
+async def _execute(wires: Sequence[Any], statement: str) -> None:
     for wire in wires:
         await wire.execute(statement)
