@@ -4,16 +4,9 @@ from typing import Annotated
 
 from aiohttp import web
 
+from bridge_server.admin import projects
 from bridge_server.admin.notifications import OutcomeMomentsAnswer, outcome_moments
-from bridge_server.admin.projects import (
-    AccountDeviceAnswer,
-    AccountLimitAnswer,
-    SubscriberAnswer,
-    account_limit_fields,
-    devices_fields,
-    read_account,
-    subscription_fields,
-)
+from bridge_server.admin.projects import read_account
 from bridge_server.admin.rows import ANY_ACCOUNT, AdminRows
 from bridge_server.inbox import wire
 from bridge_server.inbox.models import ReadBy
@@ -57,8 +50,8 @@ class AccountProjectAnswer(shapes.TypedDict):
     project_id: shapes.ProjectId
     name: Annotated[str, shapes.text("Example App")]
     subscribed: bool
-    subscription: SubscriberAnswer | None
-    account_limit: AccountLimitAnswer
+    subscription: projects.SubscriberAnswer | None
+    account_limit: projects.AccountLimitAnswer
     bucket: AccountBucketAnswer
     notifications: list[AccountNotificationAnswer]
 
@@ -81,7 +74,7 @@ class AccountViewAnswer(shapes.TypedDict):
 
     account: shapes.Account
     projects: list[AccountProjectAnswer]
-    devices: list[AccountDeviceAnswer]
+    devices: list[projects.AccountDeviceAnswer]
     deliveries: list[DeviceDeliveryAnswer]
 
 
@@ -96,14 +89,14 @@ class AccountAdmin:
     async def of(self, account: Account, project_id: str | None) -> AccountViewAnswer:
         """The account in one project, or in its projects. Raises ProjectNotFoundError."""
         if project_id is None:
-            projects = await self._subscriptions.store.projects_of(account.key, _PROJECTS)
+            found = await self._subscriptions.store.projects_of(account.key, _PROJECTS)
         else:
-            projects = [(await self._projects.show(project_id)).project]
+            found = [(await self._projects.show(project_id)).project]
         deliveries = await self._devices.deliveries(account.key, project_id, _DELIVERIES)
         return {
             "account": account.spelled,
-            "projects": [await self._in_project(project, account) for project in projects],
-            "devices": devices_fields(await self._devices.of_account(account.key))["devices"],
+            "projects": [await self._in_project(project, account) for project in found],
+            "devices": projects.devices_fields(await self._devices.of_account(account.key))["devices"],
             "deliveries": [_delivery_fields(delivery) for delivery in deliveries],
         }
 
@@ -116,8 +109,8 @@ class AccountAdmin:
             "project_id": project.project_id,
             "name": project.name,
             "subscribed": subscription is not None,
-            "subscription": None if subscription is None else subscription_fields(subscription),
-            "account_limit": account_limit_fields(project.account_limit, limit),
+            "subscription": None if subscription is None else projects.subscription_fields(subscription),
+            "account_limit": projects.account_limit_fields(project.account_limit, limit),
             "bucket": {
                 "tokens": bucket.tokens,
                 "full_at": rfc3339_or_none(bucket.full_at_ms),

@@ -8,17 +8,8 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from bridge_server.admin.other_processes import (
-    PROCESS,
-    Fields,
-    Neighbours,
-    Pages,
-    ProcessAnswer,
-    WantedProcess,
-    added,
-    of_all,
-    wanted_process,
-)
+from bridge_server.admin import other_processes
+from bridge_server.admin.other_processes import Fields, Pages, ProcessAnswer, WantedProcess, added, of_all
 from bridge_server.admin.rows import ANY_ID, AdminRows, wanted_page
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
@@ -147,7 +138,9 @@ class AddressLimits:
 class ClientAdmin:
     """Shows clients: what came to this process, and to the others on the database if it has `neighbours`."""
 
-    def __init__(self, clients: Clients, limits: AddressLimits, neighbours: Neighbours | None) -> None:
+    def __init__(
+        self, clients: Clients, limits: AddressLimits, neighbours: other_processes.Neighbours | None
+    ) -> None:
         self._clients = clients
         self._limits = limits
         self._neighbours = neighbours
@@ -196,7 +189,7 @@ class ClientAdmin:
         """The requests of each client address. The list is one page."""
         _, limit = wanted_page(request)
         by, last = read_by(request.query), request.query.get("last", USUAL_PERIOD)
-        return await self.heaviest(by, last, limit, wanted_process(request, self._neighbours))
+        return await self.heaviest(by, last, limit, other_processes.wanted_process(request, self._neighbours))
 
     async def handle_me(self, request: web.Request) -> ClientArrivalAnswer:
         """Asked through a proxy, it shows whether `trusted_proxies` is right."""
@@ -212,7 +205,9 @@ class ClientAdmin:
 
     async def handle_details(self, request: web.Request) -> ClientDetailsAnswer:
         """One address: its figures, its open connections and sockets, and the rest of its limits."""
-        return await self.details(request.match_info["address"], wanted_process(request, self._neighbours))
+        return await self.details(
+            request.match_info["address"], other_processes.wanted_process(request, self._neighbours)
+        )
 
 
 def read_by(query: Mapping[str, str]) -> By:
@@ -283,10 +278,10 @@ def client_routes(clients: ClientAdmin, rows: AdminRows) -> tuple[Route, ...]:
     one_page = page_parameters("Has no effect: the list is one page.")
     return (
         rows.read(_CLIENTS, "clients", clients.handle_list, "List the heaviest clients", "The clients.",
-                  parameters=(_BY, _BACK, PROCESS, *one_page), needs_database=False),
+                  parameters=(_BY, _BACK, other_processes.PROCESS, *one_page), needs_database=False),
         rows.read(f"{_CLIENTS}/me", "client-me", clients.handle_me,
                   "Show how this request came", "The way of this request.", needs_database=False),
         rows.read(f"{_CLIENTS}/{{address:{ANY_ID}}}", "client", clients.handle_details,
-                  "Show a client", "The client.", parameters=(PROCESS, _ADDRESS),
+                  "Show a client", "The client.", parameters=(other_processes.PROCESS, _ADDRESS),
                   problems=(InvalidInputError,), needs_database=False),
     )  # fmt: skip

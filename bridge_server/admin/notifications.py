@@ -6,26 +6,14 @@ from typing import Annotated
 
 from aiohttp import web
 
-from bridge_server.admin.rows import ANY_ID, AdminRows, read_choice, read_number, read_place, wanted_page
+from bridge_server.admin.rows import ANY_ID, AdminRows, read_after, read_choice, read_place, wanted_page
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none, spell_day
-from bridge_server.notify.history import (
-    AccountOutcome,
-    DeliveryOutcome,
-    HistoryStore,
-    NotificationFigures,
-    OutcomeCursor,
-    OutcomePage,
-    PastNotification,
-)
+from bridge_server.notify import history, wire
+from bridge_server.notify.history import DeliveryOutcome, HistoryStore, OutcomeCursor, PastNotification
 from bridge_server.notify.models import NotificationNotFoundError
 from bridge_server.notify.routes import AUDIENCE_EXAMPLE, DRY_RUN_QUERY
 from bridge_server.notify.service import Audiences
-from bridge_server.notify.wire import (
-    AudienceNotifyShape,
-    AudienceOutcomeAnswer,
-    audience_outcome_fields,
-    read_audience_request,
-)
+from bridge_server.notify.wire import AudienceOutcomeAnswer
 from bridge_server.projects.models import ProjectId, ProjectNotFoundError, ReadFigures
 from bridge_server.projects.service import Analytics
 from bridge_server.web import bodies, prefer, routes, shapes
@@ -111,7 +99,7 @@ def analytics_fields(analytics: Analytics) -> ProjectAnalyticsAnswer:
     }
 
 
-def figures_fields(figures: ReadFigures | NotificationFigures) -> ReadFiguresAnswer:
+def figures_fields(figures: ReadFigures | history.NotificationFigures) -> ReadFiguresAnswer:
     """Counts and the read rate, which is null if no notification counts."""
     return {
         "sent": figures.sent,
@@ -187,7 +175,7 @@ def notification_page_fields(
     }
 
 
-def outcome_page_fields(found: PastNotification, page: OutcomePage) -> NotificationDetailsAnswer:
+def outcome_page_fields(found: PastNotification, page: history.OutcomePage) -> NotificationDetailsAnswer:
     """A notification, and a page of its accounts."""
     content = found.notification
     return {
@@ -199,7 +187,7 @@ def outcome_page_fields(found: PastNotification, page: OutcomePage) -> Notificat
     }
 
 
-def outcome_moments(outcome: AccountOutcome) -> OutcomeMomentsAnswer:
+def outcome_moments(outcome: history.AccountOutcome) -> OutcomeMomentsAnswer:
     """An outcome and its times, without the account."""
     return {
         "outcome": outcome.outcome,
@@ -235,7 +223,7 @@ class NotificationAdmin:
     async def notifications(self, request: web.Request) -> PastNotificationsAnswer:
         """The notifications of a project with their figures, newest first."""
         after, limit = wanted_page(request)
-        found = await self._history.notifications(_project_id(request), read_number(after), limit + 1)
+        found = await self._history.notifications(_project_id(request), read_after(after), limit + 1)
         return notification_page_fields(found, limit)
 
     async def notification(self, request: web.Request) -> NotificationDetailsAnswer:
@@ -254,8 +242,10 @@ class NotificationAdmin:
         accounts a `notification_id` is required, with which nobody is sent to twice.
         """
         is_dry_run = prefer.wanted_dry_run(request)
-        wanted = read_audience_request(await bodies.json_object(request), is_dry_run)
-        return audience_outcome_fields(await self._audiences.notify(_project_id(request), wanted, is_dry_run))
+        wanted = wire.read_audience_request(await bodies.json_object(request), is_dry_run)
+        return wire.audience_outcome_fields(
+            await self._audiences.notify(_project_id(request), wanted, is_dry_run)
+        )
 
 
 def _project_id(request: web.Request) -> ProjectId:
@@ -281,6 +271,6 @@ def notification_routes(notifications: NotificationAdmin, rows: AdminRows) -> tu
                   problems=(ProjectNotFoundError, NotificationNotFoundError)),
         rows.write("POST", f"{_PROJECT}/notify", "operator-notify", notifications.notify,
                    "Send a notification to an audience", "The outcome for each account.",
-                   body=AudienceNotifyShape, body_example=AUDIENCE_EXAMPLE, parameters=(DRY_RUN_QUERY,),
+                   body=wire.AudienceNotifyShape, body_example=AUDIENCE_EXAMPLE, parameters=(DRY_RUN_QUERY,),
                    problems=(ProjectNotFoundError,)),
     )  # fmt: skip

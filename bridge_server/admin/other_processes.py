@@ -21,7 +21,7 @@ import aiohttp
 import orjson
 from aiohttp import web
 
-from bridge_server.admin.rows import read_number
+from bridge_server.admin.rows import read_after
 from bridge_server.kernel.errors import InvalidInputError, NotFoundError, UnavailableError
 from bridge_server.kernel.instants import milliseconds_of
 from bridge_server.kernel.version import USER_AGENT
@@ -373,7 +373,7 @@ class PagesOfAll(NamedTuple, Generic[Answer]):
     members: Callable[[Pages], Fields]
     ended: int | None = None
     """A number before which there are no entries."""
-    read: Callable[[str], int | None] = read_number
+    read: Callable[[str], int | None] = read_after
     """Reads `after` of a page of one process."""
 
 

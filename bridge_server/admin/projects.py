@@ -7,7 +7,7 @@ from aiohttp import web
 from pydantic import AfterValidator, Field
 
 from bridge_server.admin.notifications import ProjectAnalyticsAnswer, analytics_fields
-from bridge_server.admin.rows import ANY_ACCOUNT, ANY_ID, AdminRows, body, read_number, wanted_page
+from bridge_server.admin.rows import ANY_ACCOUNT, ANY_ID, AdminRows, body, read_after, wanted_page
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
@@ -353,7 +353,7 @@ class ProjectAdmin:
         if not {"after", "limit"} & request.query.keys():
             return project_list_fields(await self._projects.overview(), self._account_limit)
         after, limit = wanted_page(request)
-        found = await self._projects.overview(read_number(after) or 0, limit + 1)
+        found = await self._projects.overview(read_after(after) or 0, limit + 1)
         return project_page_fields(found, limit, self._account_limit)
 
     async def create_project(self, request: web.Request) -> NewProjectAnswer:

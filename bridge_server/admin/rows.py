@@ -79,7 +79,7 @@ def wanted_page(request: web.Request) -> tuple[str, int]:
     return request.query.get("after", ""), int(limit)
 
 
-def read_number(after: str) -> int | None:
+def read_after(after: str) -> int | None:
     """The parameter `after` where entries have numbers; None for the first page. Raises InvalidInputError."""
     return None if read_place(after, _NUMBER) is None else int(after)
 

@@ -8,17 +8,9 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from bridge_server.admin.other_processes import (
-    PROCESS,
-    Fields,
-    Neighbours,
-    Pages,
-    ProcessAnswer,
-    WantedProcess,
-    of_all,
-    wanted_process,
-)
-from bridge_server.admin.rows import ANY_ID, AdminRows, read_number, read_place, shortened, wanted_page
+from bridge_server.admin import other_processes
+from bridge_server.admin.other_processes import Fields, Pages, ProcessAnswer, WantedProcess
+from bridge_server.admin.rows import ANY_ID, AdminRows, read_after, read_place, shortened, wanted_page
 from bridge_server.admin.traffic_records import CallLives, KeptRequestAnswer, NamedThingAnswer, named
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
@@ -89,7 +81,7 @@ class SessionAdmin:
 
     async def page(self, after: str, limit: int, process: WantedProcess = None) -> LivingSessionsAnswer:
         """A page of living sessions, newest first. Raises InvalidInputError."""
-        before = read_number(after)
+        before = read_after(after)
 
         async def own() -> LivingSessionsAnswer:
             page = await self._sessions.page(before, limit)
@@ -97,7 +89,7 @@ class SessionAdmin:
             return {"sessions": [self._fields(each) for each in page.sessions], "next": following}
 
         question = (_SESSIONS, {"after": after, "limit": str(limit)})
-        return await of_all(self._neighbours, process, question, own, merged_page)
+        return await other_processes.of_all(self._neighbours, process, question, own, merged_page)
 
     async def story(self, handle: str, process: WantedProcess = None) -> SessionStoryAnswer:
         """A session, its timeline, and the requests that are kept. Raises SessionNotFoundError."""
@@ -113,7 +105,7 @@ class SessionAdmin:
             }
 
         path = f"{_SESSIONS}/{quote(handle, safe='')}"
-        return await of_all(self._neighbours, process, (path, {}), own, merged_story)
+        return await other_processes.of_all(self._neighbours, process, (path, {}), own, merged_story)
 
     async def count(self) -> int:
         """The number of living sessions; it may be a minute old."""
@@ -170,11 +162,15 @@ class SessionAdmin:
 
     async def handle_page(self, request: web.Request) -> LivingSessionsAnswer:
         """Sessions that live, newest first. Ids are shortened, because a whole id is a capability."""
-        return await self.page(*wanted_page(request), wanted_process(request, self._neighbours))
+        return await self.page(
+            *wanted_page(request), other_processes.wanted_process(request, self._neighbours)
+        )
 
     async def handle_story(self, request: web.Request) -> SessionStoryAnswer:
         """A session with its timeline, and the requests about it that are still kept."""
-        return await self.story(request.match_info["handle"], wanted_process(request, self._neighbours))
+        return await self.story(
+            request.match_info["handle"], other_processes.wanted_process(request, self._neighbours)
+        )
 
     async def handle_end(self, request: web.Request) -> None:
         """The session ends for both sides, with its calls."""
@@ -258,7 +254,7 @@ class TopicAdmin:
         topics: TopicList,
         sockets_on: Callable[[Topic], int],
         traffic: TrafficLog | None,
-        neighbours: Neighbours | None,
+        neighbours: other_processes.Neighbours | None,
     ) -> None:
         self._topics = topics
         self._sockets_on = sockets_on
@@ -280,11 +276,13 @@ class TopicAdmin:
             }
 
         question = (_TOPICS, {"after": after, "limit": str(limit)})
-        return await of_all(self._neighbours, process, question, own, merged_topics)
+        return await other_processes.of_all(self._neighbours, process, question, own, merged_topics)
 
     async def handle_page(self, request: web.Request) -> ListedTopicsAnswer:
         """Topics that clients of generation 2.x are subscribed to, connected or not. Topics are shortened."""
-        return await self.page(*wanted_page(request), wanted_process(request, self._neighbours))
+        return await self.page(
+            *wanted_page(request), other_processes.wanted_process(request, self._neighbours)
+        )
 
     def _fields(self, listed: ListedTopic, kinds: dict[str, TopicKind]) -> ListedTopicAnswer:
         shown = shortened(listed.topic)
@@ -328,11 +326,11 @@ def session_routes(sessions: SessionAdmin, topics: TopicAdmin, rows: AdminRows) 
     rows = rows.under("Observation")
     return (
         rows.read(_SESSIONS, "sessions", sessions.handle_page, "List sessions", "A page.",
-                  parameters=(PROCESS, *page_parameters())),
+                  parameters=(other_processes.PROCESS, *page_parameters())),
         rows.read(_SESSION, "shown-session", sessions.handle_story, "Show a session", "The session.",
-                  parameters=(PROCESS,), problems=(SessionNotFoundError, InvalidInputError)),
+                  parameters=(other_processes.PROCESS,), problems=(SessionNotFoundError, InvalidInputError)),
         rows.write("DELETE", _SESSION, "end-shown-session", sessions.handle_end,
                    "End a session", "It has ended.", problems=(SessionNotFoundError,)),
         rows.read(_TOPICS, "topics", topics.handle_page, "List topics of 2.x", "A page.",
-                  parameters=(PROCESS, *page_parameters())),
+                  parameters=(other_processes.PROCESS, *page_parameters())),
     )  # fmt: skip

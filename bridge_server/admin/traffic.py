@@ -9,6 +9,7 @@ from typing import Annotated
 
 from aiohttp import web
 
+from bridge_server.admin import traffic_records
 from bridge_server.admin.other_processes import (
     OWN,
     PROCESS,
@@ -27,18 +28,7 @@ from bridge_server.admin.other_processes import (
     write_positions,
 )
 from bridge_server.admin.rows import ANY_ID, AdminRows, wanted_page
-from bridge_server.admin.traffic_records import (
-    CallLifeAnswer,
-    CallLives,
-    Filter,
-    KeptRequestAnswer,
-    KeptRequestsAnswer,
-    Spell,
-    TooManyFollowersError,
-    read_filter,
-    read_number,
-    request_fields,
-)
+from bridge_server.admin.traffic_records import CallLives, KeptRequestsAnswer, read_filter
 from bridge_server.admin.traffic_stream import TRAFFIC, OpenStream, StreamOfAll, TrafficStreams, WantedStream
 from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.errors import InvalidInputError, NotFoundError
@@ -88,7 +78,7 @@ def read_following(query: Mapping[str, str]) -> Following | None:
 class RequestLists:
     """The lists of requests. `spell` makes the fields of an own request."""
 
-    def __init__(self, streams: TrafficStreams, spell: Spell, lives: CallLives) -> None:
+    def __init__(self, streams: TrafficStreams, spell: traffic_records.Spell, lives: CallLives) -> None:
         self._streams = streams
         self._traffic = streams.traffic
         self._spell = spell
@@ -113,7 +103,7 @@ class RequestLists:
             return {"last": write_positions({number: int(page["last"]) for number, page in pages.items()})}
 
         question = (TRAFFIC, {"filter": words})
-        pages = PagesOfAll("requests", question, limit, own, last, read=read_number)
+        pages = PagesOfAll("requests", question, limit, own, last, read=traffic_records.read_number)
         return await page_of_all(self._neighbours, process, after, pages)
 
     async def changes(
@@ -126,24 +116,30 @@ class RequestLists:
             theirs: KeptRequestsAnswer = await neighbours.ask_one(process, TRAFFIC, query, wait_seconds)
             return theirs
         if neighbours is None or process is not None:
-            known = read_number(since) if neighbours is None else read_position(since, neighbours.own_number)
+            known = (
+                traffic_records.read_number(since)
+                if neighbours is None
+                else read_position(since, neighbours.own_number)
+            )
             found = await self._news(read_filter(words, self._handles), known or 0, wait_seconds)
             return self._page_of_changes(found, limit)
         merged: KeptRequestsAnswer = await self._changes_of_all(neighbours, words, following, limit)
         return merged
 
-    async def one(self, number: int, process: WantedProcess = None) -> KeptRequestAnswer:
+    async def one(self, number: int, process: WantedProcess = None) -> traffic_records.KeptRequestAnswer:
         """One request. Raises RequestNotKeptError, NotFoundError, InvalidInputError, UnavailableError."""
 
-        async def own() -> KeptRequestAnswer:
+        async def own() -> traffic_records.KeptRequestAnswer:
             found = self._traffic.find(number)
             if found is None:
                 raise RequestNotKeptError
-            return request_fields(found, self._traffic, self._handles)
+            return traffic_records.request_fields(found, self._traffic, self._handles)
 
         return await of_one(self._neighbours, process, (f"{TRAFFIC}/{number}", {}), own)
 
-    async def _news(self, chosen: Filter, since: int, wait_seconds: float) -> Sequence[Recorded]:
+    async def _news(
+        self, chosen: traffic_records.Filter, since: int, wait_seconds: float
+    ) -> Sequence[Recorded]:
         """The changes after one that is known, the oldest first; they wait until there is one."""
         traffic = self._traffic
         since = since if since <= traffic.newest() else 0  # the record was cleared
@@ -230,7 +226,7 @@ class TrafficAdmin:
             return await lists.changes(words, following, limit, process)
         return await lists.page(words, after, limit, process)
 
-    async def handle_one(self, request: web.Request) -> KeptRequestAnswer:
+    async def handle_one(self, request: web.Request) -> traffic_records.KeptRequestAnswer:
         """In test mode with its header fields and bodies."""
         lists, process = self._require_lists(), wanted_process(request, self._neighbours)
         return await lists.one(int(request.match_info["number"]), process)
@@ -239,7 +235,7 @@ class TrafficAdmin:
         """Server-sent events `request`, and `skipped` with the number of changes that were left out."""
         return EventStream(await self._opened(request))
 
-    async def handle_call(self, request: web.Request) -> CallLifeAnswer:
+    async def handle_call(self, request: web.Request) -> traffic_records.CallLifeAnswer:
         """Asked, told (a webhook and its outcome), fetched, answered, status read, expires."""
         call_id = self._handles.id_of(request.match_info["call"])
         if call_id is None:
@@ -254,7 +250,7 @@ class TrafficAdmin:
         process, words = wanted_process(request, neighbours), request.query.get("filter", "")
         chosen = read_filter(words, self._handles)
         if neighbours is None:
-            return streams.join(chosen, read_number(last_event))
+            return streams.join(chosen, traffic_records.read_number(last_event))
         own = neighbours.own_number
         if process in (OWN, own):
             return streams.join(chosen, read_position(last_event, own), is_inner=process == OWN)
@@ -304,7 +300,7 @@ def traffic_routes(traffic: TrafficAdmin, rows: AdminRows) -> tuple[Route, ...]:
         read(f"{TRAFFIC}/stream", "traffic-stream", traffic.handle_stream,
              "Receive requests as they come", "The stream.", answers=(_STREAM,),
              parameters=(_FILTER, _SINCE, PROCESS, _LAST_EVENT),
-             problems=(NoTrafficError, TooManyFollowersError, InvalidInputError),
+             problems=(NoTrafficError, traffic_records.TooManyFollowersError, InvalidInputError),
              extensions={"x-event-stream": True}, needs_database=False),
         read(f"{TRAFFIC}/{{number:[0-9]{{1,15}}}}", "traffic-request", traffic.handle_one,
              "Show a request", "The request.", parameters=(_NUMBER, PROCESS),

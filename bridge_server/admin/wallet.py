@@ -9,15 +9,7 @@ import orjson
 from aiohttp import web
 from pydantic import Field
 
-from bridge_server.admin.rows import (
-    ANY_ID,
-    AdminRows,
-    body,
-    read_choice,
-    read_number,
-    read_place,
-    wanted_page,
-)
+from bridge_server.admin.rows import ANY_ID, AdminRows, body, read_after, read_choice, read_place, wanted_page
 from bridge_server.ethereum.address import checksummed, quantity
 from bridge_server.ethereum.transactions import RawTransactionError
 from bridge_server.kernel.clock import Clock
@@ -165,7 +157,7 @@ class WalletAdmin:
     async def transactions(self, state: str | None, after: str, limit: int) -> WalletTransactionsAnswer:
         """A page of transactions, newest first. Raises InvalidInputError."""
         wanted = read_choice("state", state, models.TransactionState)
-        page = await self._transactions.page(wanted, read_number(after), limit)
+        page = await self._transactions.page(wanted, read_after(after), limit)
 
         def fields() -> WalletTransactionsAnswer:
             rest = None if page.rest is None else str(page.rest)
@@ -175,7 +167,7 @@ class WalletAdmin:
 
     async def signatures(self, after: str, limit: int) -> WalletSignaturesAnswer:
         """A page of the audit log, newest first. Raises InvalidInputError, UnavailableError."""
-        page = await asyncio.to_thread(read_history, self._audit_file, read_number(after), limit)
+        page = await asyncio.to_thread(read_history, self._audit_file, read_after(after), limit)
         entries = cast(list[WalletSignatureAnswer], page.entries)
         return {"signatures": entries, "next": None if page.rest is None else str(page.rest)}
 

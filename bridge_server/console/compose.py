@@ -13,17 +13,11 @@ from bridge_server.kernel.errors import Fault, InvalidInputError, NotFoundError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.secrets import new_secret
 from bridge_server.kernel.values import dataclass
+from bridge_server.notify import wire
 from bridge_server.notify.history import HistoryStore, OutcomeCursor
 from bridge_server.notify.models import AudienceRequest, SubscriberAudience
 from bridge_server.notify.service import Audiences
-from bridge_server.notify.wire import (
-    NOTIFY_MAX_ACCOUNTS,
-    TEXT_MAX_CHARACTERS,
-    TITLE_MAX_CHARACTERS,
-    audience_outcome_fields,
-    one_line,
-    read_audience_request,
-)
+from bridge_server.notify.wire import NOTIFY_MAX_ACCOUNTS, TEXT_MAX_CHARACTERS, TITLE_MAX_CHARACTERS
 from bridge_server.projects.models import ProjectId
 from bridge_server.web.bodies import JsonObject
 
@@ -54,7 +48,7 @@ def read_draft(form: Mapping[str, str]) -> AudienceRequest:
         "audience": audience,
     }
     try:
-        return read_audience_request(JsonObject(document, None), is_dry_run=False)
+        return wire.read_audience_request(JsonObject(document, None), is_dry_run=False)
     except InvalidInputError as error:
         raise at_fields(error, lines) from error
 
@@ -184,7 +178,7 @@ class Sendings:
             outcome = await self._audiences.notify(sending.project_id, request, is_dry_run)
             if sending.after == after:  # another window may have made the same call: it counts once
                 sending.after = outcome.next
-                sending.tally.add(audience_outcome_fields(outcome))
+                sending.tally.add(wire.audience_outcome_fields(outcome))
 
 
 _COMPOSE = "/compose"
@@ -234,7 +228,7 @@ class ComposePage:
         fields = {
             **choice,
             "draft": {**draft, "audience": draft["audience"] or "accounts"},
-            "lengths": {name: len(one_line(draft[name])) for name in MOST_CHARACTERS},
+            "lengths": {name: len(wire.one_line(draft[name])) for name in MOST_CHARACTERS},
             "most_characters": MOST_CHARACTERS,
             "most_accounts": NOTIFY_MAX_ACCOUNTS,
             "checked": None if rehearsed is None else _sending_fields(rehearsed),

@@ -30,6 +30,11 @@ class Asked:
     form: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
 
+    def texts(self, *names: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Fields of the form. An optional field that is empty is left out."""
+        given = {name: self.form.get(name, "").strip() for name in (*names, *optional)}
+        return {name: text for name, text in given.items() if text or name in names}
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -107,13 +112,6 @@ class ServerState:
     is_test: bool
     ahead_ms: int = 0
     """The time by which tests have moved the clock."""
-
-
-def text_fields(form: Mapping[str, str], *names: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The fields as texts. An optional field that is empty is left out."""
-    values: dict[str, Any] = {name: form.get(name, "").strip() for name in names}
-    values |= {name: form[name].strip() for name in optional if form.get(name, "").strip()}
-    return values
 
 
 def number_of(text: str) -> Any:

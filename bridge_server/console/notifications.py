@@ -8,7 +8,7 @@ from bridge_server.admin import notifications
 from bridge_server.admin.accounts import AccountAdmin, AccountViewAnswer
 from bridge_server.admin.notifications import analytics_fields
 from bridge_server.admin.projects import read_account
-from bridge_server.admin.rows import read_choice, read_number
+from bridge_server.admin.rows import read_after, read_choice
 from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View
 from bridge_server.console.rendering import ProjectChoice, count_of
 from bridge_server.inbox.models import ReadBy
@@ -87,7 +87,7 @@ class NotificationsPage:
         if fields["project"] is None:
             return {**fields, "notifications": [], "next": None}
         project_id = ProjectId(fields["project"]["project_id"])
-        found = await self._history.notifications(project_id, read_number(after), _PAGE + 1)
+        found = await self._history.notifications(project_id, read_after(after), _PAGE + 1)
         return {**fields, **notifications.notification_page_fields(found, _PAGE)}
 
     async def _account(self, account: str, project_id: str) -> tuple[AccountViewAnswer | None, str]:

@@ -8,7 +8,7 @@ import orjson
 
 from bridge_server.admin.delivery_tests import PushTests, PushTestShape, WebhookTests, WebhookTestShape
 from bridge_server.admin.outbox import DestinationShape, OutboxAdmin
-from bridge_server.console.models import ROOT, Asked, Change, ConsolePage, Done, PagePath, View, text_fields
+from bridge_server.console.models import ROOT, Asked, Change, ConsolePage, Done, PagePath, View
 from bridge_server.console.rendering import chosen_process
 from bridge_server.outbox.channels import WEBHOOK_CHANNEL
 from bridge_server.outbox.models import MessageKind, MessageState
@@ -138,7 +138,7 @@ class WebhooksPage:
         self.page = ConsolePage("webhooks", "Webhooks", "Out", self._views.paths(self.test))
 
     async def test(self, asked: Asked) -> Done:
-        wanted = check(WebhookTestShape, text_fields(asked.form, "url"))
+        wanted = check(WebhookTestShape, asked.texts("url"))
         tested = await self._tests.send(wanted.url)
         if tested["delivered"]:
             answer = f"answered {tested['status']} after {tested['milliseconds']} ms"
@@ -162,7 +162,7 @@ class PushesPage:
         return View("pushes/preview.html", {"preview": preview, **wanted})
 
     async def test(self, asked: Asked) -> Done:
-        wanted = check(PushTestShape, text_fields(asked.form, "topic"))
+        wanted = check(PushTestShape, asked.texts("topic"))
         tested = await self._tests.send(wanted.topic)
         if tested["delivered"]:
             return self._views.done(f"The push was taken after {tested['milliseconds']} ms.")

@@ -7,20 +7,8 @@ from typing import TypeAlias, TypeVar
 
 import orjson
 
-from bridge_server.inbox.models import (
-    Arrival,
-    AvailableType,
-    Cursor,
-    InboxSubscription,
-    MarkedRead,
-    NotificationQuery,
-    Overview,
-    Page,
-    Positions,
-    ReadBy,
-    StoredNotification,
-    UnsubscribedProject,
-)
+from bridge_server.inbox import models
+from bridge_server.inbox.models import NotificationQuery, Overview, Page, ReadBy, StoredNotification
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.projects.models import ProjectId, TypeId
@@ -181,11 +169,11 @@ class InboxStore:
         rows = await self.database.read(PAGE_AFTER, (account, after, limit))
         return [_notification(row) for row in rows]
 
-    async def arrivals(self, positions: Positions, limit: int) -> Sequence[Arrival]:
+    async def arrivals(self, positions: models.Positions, limit: int) -> Sequence[models.Arrival]:
         """Up to `limit` notifications beyond an account's position, oldest first, without read state."""
         asked = orjson.dumps(positions, option=orjson.OPT_NON_STR_KEYS).decode()
         rows = await self.database.read(ARRIVALS, (asked, limit))
-        return [Arrival(_notification(row[1:]), orjson.loads(row[0])) for row in rows]
+        return [models.Arrival(_notification(row[1:]), orjson.loads(row[0])) for row in rows]
 
     @sql.transaction(turns=sql.always(sql.Turns((TURN_OF_FIGURES,))))
     def mark_read(
@@ -199,7 +187,7 @@ class InboxStore:
             if rows:
                 yield sql.Statement(statement, (marked,))
         if rows:
-            yield MarkedRead(account)
+            yield models.MarkedRead(account)
         return len(rows)
 
 
@@ -208,10 +196,13 @@ def _overview(subscribed: list[sql.Row], unread_rows: list[sql.Row]) -> Overview
     subscriptions = []
     for number, project_id, name, types, subscribed_at_ms, available in subscribed:
         _, _, count = unread.pop(number, (None, None, 0))
-        offered = [AvailableType(TypeId(kind), label) for kind, label in orjson.loads(available)]
+        offered = [models.AvailableType(TypeId(kind), label) for kind, label in orjson.loads(available)]
         project = (ProjectId(project_id), name, orjson.loads(types), offered)
-        subscriptions.append(InboxSubscription(*project, count, subscribed_at_ms))
-    left = [UnsubscribedProject(ProjectId(project), name, count) for project, name, count in unread.values()]
+        subscriptions.append(models.InboxSubscription(*project, count, subscribed_at_ms))
+    left = [
+        models.UnsubscribedProject(ProjectId(project), name, count)
+        for project, name, count in unread.values()
+    ]
     return Overview(subscriptions, left)
 
 
@@ -302,5 +293,5 @@ class InboxReads:
         top = cursor.top if cursor.before is not None else max(cursor.since, newest)
         following = None
         if len(found) > limit:
-            following = Cursor(cursor.since, shown[-1].sending, top)
-        return Page(shown, following, Cursor(top, None, top))
+            following = models.Cursor(cursor.since, shown[-1].sending, top)
+        return Page(shown, following, models.Cursor(top, None, top))

@@ -9,19 +9,8 @@ import orjson
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.values import dataclass
-from bridge_server.notify.models import (
-    AudienceOutcome,
-    AudienceRequest,
-    DeviceOfRecipient,
-    Devices,
-    Failures,
-    NotifyRequest,
-    Outdated,
-    Sender,
-    SentNotification,
-    SubscriberAudience,
-    UnknownTypeError,
-)
+from bridge_server.notify import models
+from bridge_server.notify.models import AudienceOutcome, Failures, NotifyRequest, Sender, SentNotification
 from bridge_server.notify.store import TYPE, NotifyStore, SendingLimits, find_sending
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.projects.models import Project, Publisher, TypeId
@@ -93,17 +82,17 @@ class Notifications:
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the notifications past their time and of full buckets; returns how many rows."""
         kept = self._lifetimes
-        before = Outdated(
+        before = models.Outdated(
             now_ms - kept.read_kept_ms, now_ms - kept.unread_kept_ms, now_ms - kept.missed_kept_ms
         )
         return await self.store.sweep(now_ms, before)
 
 
-def _notice_messages(sent: SentNotification, devices: Devices) -> Sequence[OutgoingMessage]:
+def _notice_messages(sent: SentNotification, devices: models.Devices) -> Sequence[OutgoingMessage]:
     return [_notice_message(sent, device) for device in devices]
 
 
-def _notice_message(sent: SentNotification, device: DeviceOfRecipient) -> OutgoingMessage:
+def _notice_message(sent: SentNotification, device: models.DeviceOfRecipient) -> OutgoingMessage:
     """The message for one device. Its id is unique to the device, and does not change between attempts."""
     notice = {
         "event": "notification",
@@ -201,12 +190,14 @@ class Audiences:
         self._store = store
         self._notifications = notifications
 
-    async def notify(self, sender: Sender, wanted: AudienceRequest, is_dry_run: bool) -> AudienceOutcome:
+    async def notify(
+        self, sender: Sender, wanted: models.AudienceRequest, is_dry_run: bool
+    ) -> AudienceOutcome:
         """Send to the next 500 of the audience. Raises UnknownTypeError, ProjectNotFoundError,
         NotAuthenticatedError.
         """
         audience, total = wanted.audience, None
-        if isinstance(audience, SubscriberAudience):
+        if isinstance(audience, models.SubscriberAudience):
             if not wanted.after:
                 total = await self._store.count(sender, audience.type_id)
             keys, following = await self._store.page(sender, audience.type_id, wanted.after, _AT_ONCE)
@@ -226,6 +217,6 @@ def _type_number(project: Project, type_id: TypeId) -> Transaction[int]:
     rows = yield Statement(TYPE, (project.number, type_id))
     if not rows:
         known = [kind.type_id for _, kind in (yield from find_types(project))]
-        raise UnknownTypeError(known, "#/audience/type")
+        raise models.UnknownTypeError(known, "#/audience/type")
     number: int = rows[0][0]
     return number

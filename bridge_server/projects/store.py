@@ -7,29 +7,8 @@ import orjson
 
 from bridge_server.kernel.errors import NotAuthenticatedError
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.projects.models import (
-    ACCOUNT_LIMIT,
-    DailyFigures,
-    IdAmong,
-    NotificationType,
-    Project,
-    ProjectChanged,
-    ProjectDetails,
-    ProjectExistsError,
-    ProjectId,
-    ProjectNotFoundError,
-    ProjectOverview,
-    Publisher,
-    ReadFigures,
-    SecretInfo,
-    SecretNotFoundError,
-    TooManySecretsError,
-    TooManyTypesError,
-    TypeExistsError,
-    TypeId,
-    TypeNotFoundError,
-    Webhook,
-)
+from bridge_server.projects import models
+from bridge_server.projects.models import NotificationType, Project, ProjectChanged, ProjectId, TypeId
 from bridge_server.storage import database as sql
 
 _PROJECT = """
@@ -241,9 +220,11 @@ class ProjectStore:
                 )
                 yield ProjectChanged(project_id)
                 return project, number
-        raise ProjectExistsError
+        raise models.ProjectExistsError
 
-    async def overview(self, first_day: int, last_day: int, after: int, limit: int) -> list[ProjectOverview]:
+    async def overview(
+        self, first_day: int, last_day: int, after: int, limit: int
+    ) -> list[models.ProjectOverview]:
         """Projects after this number, oldest first, with their figures of these days."""
         rows = await self.database.read(OVERVIEW, (first_day, last_day, after, limit))
         return [_read_overview(row) for row in rows]
@@ -253,14 +234,14 @@ class ProjectStore:
         return sql.scalar(int, await self.database.read(COUNT_PROJECTS))
 
     @sql.reading
-    def details(self, project_id: ProjectId) -> sql.Transaction[ProjectDetails]:
+    def details(self, project_id: ProjectId) -> sql.Transaction[models.ProjectDetails]:
         """A project with its types, secrets and number of subscribers."""
         project = yield from find_project(project_id)
         types = yield from find_types(project)
         secrets = yield sql.Statement(SECRETS, (project.number,))
         subscribers = sql.scalar(int, (yield sql.Statement(COUNT_SUBSCRIBERS, (project.number,))))
-        kinds, live = [known for _, known in types], [SecretInfo(*secret) for secret in secrets]
-        return ProjectDetails(project, kinds, live, subscribers)
+        kinds, live = [known for _, known in types], [models.SecretInfo(*secret) for secret in secrets]
+        return models.ProjectDetails(project, kinds, live, subscribers)
 
     @sql.transaction(turns=of_project)
     def delete(self, project_id: ProjectId) -> sql.Transaction[None]:
@@ -278,7 +259,7 @@ class ProjectStore:
         return _read_project(rows[0][1:]), [row[0] for row in rows if row[0] is not None]
 
     @sql.reading
-    def require_live(self, publisher: Publisher) -> sql.Transaction[None]:
+    def require_live(self, publisher: models.Publisher) -> sql.Transaction[None]:
         """Raises NotAuthenticatedError if the project was deleted or the secret was revoked."""
         yield from find_publishing(publisher)
 
@@ -290,7 +271,7 @@ class ProjectStore:
         project = yield from find_project(project_id)
         live = yield sql.Statement(SECRETS, (project.number,))
         if len(live) >= limit:
-            raise TooManySecretsError(limit)
+            raise models.TooManySecretsError(limit)
         yield ProjectChanged(project_id)
         return sql.scalar(int, (yield sql.Statement(INSERT_SECRET, (project.number, digest, now_ms))))
 
@@ -300,7 +281,7 @@ class ProjectStore:
         project = yield from find_project(project_id)
         ((removed,),) = yield sql.Statement(DELETE_SECRET, (project.number, number))
         if not removed:
-            raise SecretNotFoundError
+            raise models.SecretNotFoundError
         yield ProjectChanged(project_id)
 
     async def set_account_limit(self, project_id: ProjectId, limit: Limit | None) -> Project:
@@ -308,7 +289,7 @@ class ProjectStore:
         burst, interval_us = (limit.burst, limit.interval_us) if limit is not None else (None, None)
         return await self._change(project_id, SET_ACCOUNT_LIMIT, burst, interval_us)
 
-    async def set_webhook(self, project_id: ProjectId, webhook: Webhook | None) -> Project:
+    async def set_webhook(self, project_id: ProjectId, webhook: models.Webhook | None) -> Project:
         """Set the project's webhook; None removes it."""
         url, secret = (webhook.url, webhook.signing_secret) if webhook is not None else (None, None)
         return await self._change(project_id, SET_WEBHOOK, url, secret)
@@ -316,11 +297,13 @@ class ProjectStore:
     @sql.reading
     def figures(
         self, project_id: ProjectId, first_day: int, last_day: int
-    ) -> sql.Transaction[list[DailyFigures]]:
+    ) -> sql.Transaction[list[models.DailyFigures]]:
         """The figures of these days, by day and type."""
         project = yield from find_project(project_id)
         rows = yield sql.Statement(FIGURES, (first_day, last_day, project.number))
-        return [DailyFigures(TypeId(kind), day, ReadFigures(*counts)) for kind, day, *counts in rows]
+        return [
+            models.DailyFigures(TypeId(kind), day, models.ReadFigures(*counts)) for kind, day, *counts in rows
+        ]
 
     @sql.transaction(turns=sql.sweeping("projects", TURN_OF_FIGURES))
     def sweep(self, now_ms: int) -> sql.Transaction[int]:
@@ -352,16 +335,16 @@ class NotificationTypeStore:
 
     @sql.transaction(turns=of_project)
     def add_type(
-        self, project_id: ProjectId, id_among: IdAmong, name: str, now_ms: int, limit: int
+        self, project_id: ProjectId, id_among: models.IdAmong, name: str, now_ms: int, limit: int
     ) -> sql.Transaction[NotificationType]:
         """Add a type, also to subscriptions to all. Raises TypeExistsError, TooManyTypesError."""
         project = yield from find_project(project_id)
         known = {kind.type_id for _, kind in (yield from find_types(project))}
         type_id = id_among(known)
         if type_id in known:
-            raise TypeExistsError
+            raise models.TypeExistsError
         if len(known) >= limit:
-            raise TooManyTypesError(limit)
+            raise models.TooManyTypesError(limit)
         number = sql.scalar(int, (yield sql.Statement(UPSERT_TYPE, (project.number, type_id, name, now_ms))))
         every = [kind.type_id for _, kind in (yield from find_types(project))]
         for (type_set,) in (yield sql.Statement(TYPE_SETS_OF_ALL, (project.number,))):
@@ -398,18 +381,18 @@ def _find_type(project: Project, type_id: TypeId) -> sql.Transaction[tuple[int, 
     for number, known in (yield from find_types(project)):
         if known.type_id == type_id:
             return number, known
-    raise TypeNotFoundError
+    raise models.TypeNotFoundError
 
 
 def find_project(project_id: ProjectId) -> sql.Transaction[Project]:
     """The project, within a transaction. Raises ProjectNotFoundError."""
     rows = yield sql.Statement(PROJECT, (project_id,))
     if not rows:
-        raise ProjectNotFoundError
+        raise models.ProjectNotFoundError
     return _read_project(rows[0])
 
 
-def find_publishing(publisher: Publisher) -> sql.Transaction[Project]:
+def find_publishing(publisher: models.Publisher) -> sql.Transaction[Project]:
     """The publisher's project as it is now, within a transaction. Raises NotAuthenticatedError."""
     rows = yield sql.Statement(PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
     if not rows:
@@ -428,17 +411,17 @@ def find_types(project: Project) -> sql.Transaction[list[tuple[int, Notification
 def _read_project(row: sql.Row) -> Project:
     """The columns of a project."""
     number, project_id, name, created_at_ms, burst, interval_us, url, secret = row
-    limit = None if burst is None else Limit(ACCOUNT_LIMIT, burst, interval_us)
-    webhook = None if url is None else Webhook(url, secret)
+    limit = None if burst is None else Limit(models.ACCOUNT_LIMIT, burst, interval_us)
+    webhook = None if url is None else models.Webhook(url, secret)
     return Project(number, ProjectId(project_id), name, created_at_ms, limit, webhook)
 
 
-def _read_overview(row: sql.Row) -> ProjectOverview:
+def _read_overview(row: sql.Row) -> models.ProjectOverview:
     """A project, its types, its number of subscribers, and its counts."""
     *columns, types, subscribers, counts = row
     sent_today, *figures = orjson.loads(counts)
     project, kinds = _read_project(tuple(columns)), [NotificationType(*kind) for kind in orjson.loads(types)]
-    return ProjectOverview(project, kinds, subscribers, sent_today, ReadFigures(*figures))
+    return models.ProjectOverview(project, kinds, subscribers, sent_today, models.ReadFigures(*figures))
 
 
 def _delete_project(project: sql.Value, limit: int) -> sql.Transaction[int]:
