@@ -83,8 +83,7 @@ class AccountAdmin:
 
     def __init__(self, services: ProjectServices, history: HistoryStore, clock: Clock) -> None:
         self._projects, self._subscriptions, self._devices, self._account_limit = services
-        self._history = history
-        self._clock = clock
+        self._history, self._clock = history, clock
 
     async def of(self, account: Account, project_id: str | None) -> AccountViewAnswer:
         """The account in one project, or in its projects. Raises ProjectNotFoundError."""

@@ -141,9 +141,7 @@ class ClientAdmin:
     def __init__(
         self, clients: Clients, limits: AddressLimits, neighbours: other_processes.Neighbours | None
     ) -> None:
-        self._clients = clients
-        self._limits = limits
-        self._neighbours = neighbours
+        self._clients, self._limits, self._neighbours = clients, limits, neighbours
 
     async def heaviest(
         self, by: By, last: str, limit: int, process: WantedProcess = None

@@ -76,10 +76,8 @@ class WebhookTests:
     """Sends signed test messages under the address guard. They are tried once and leave nothing behind."""
 
     def __init__(self, sender: Sender, clock: Clock, ids: IdMaker, stopping: Stopping) -> None:
-        self._sender = sender
-        self._clock = clock
-        self._ids = ids
-        self._stopping = stopping
+        self._sender, self._clock = sender, clock
+        self._ids, self._stopping = ids, stopping
 
     async def send(self, url: str) -> TestedWebhookAnswer:
         """Send a test message. Raises UnavailableError when the server stops before the answer."""

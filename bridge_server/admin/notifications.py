@@ -217,8 +217,7 @@ class NotificationAdmin:
     """One method per endpoint."""
 
     def __init__(self, history: HistoryStore, audiences: Audiences) -> None:
-        self._history = history
-        self._audiences = audiences
+        self._history, self._audiences = history, audiences
 
     async def notifications(self, request: web.Request) -> PastNotificationsAnswer:
         """The notifications of a project with their figures, newest first."""

@@ -96,9 +96,7 @@ class Neighbours:
         token: Callable[[], str | None],
     ) -> None:
         """`token` is the bearer token that all processes accept."""
-        self._processes = processes
-        self._own_number = own_number
-        self._token = token
+        self._processes, self._own_number, self._token = processes, own_number, token
         self._client: aiohttp.ClientSession | None = None
 
     @asynccontextmanager

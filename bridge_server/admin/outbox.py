@@ -142,12 +142,8 @@ class OutboxAdmin:
         headers_of: HeadersOf,
         neighbours: other_processes.Neighbours | None,
     ) -> None:
-        self._store = store
-        self._dispatcher = dispatcher
-        self._clock = clock
-        self._attempts = attempts
-        self._headers_of = headers_of
-        self._neighbours = neighbours
+        self._store, self._dispatcher, self._clock = store, dispatcher, clock
+        self._attempts, self._headers_of, self._neighbours = attempts, headers_of, neighbours
 
     async def messages(self, query: Mapping[str, str], after: str, limit: int) -> OutboxMessagesAnswer:
         """A page of the messages that the query chooses, newest first. Raises InvalidInputError."""

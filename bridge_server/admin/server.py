@@ -133,9 +133,7 @@ class StatsAdmin:
     def __init__(
         self, sources: FigureSources, clock: Clock, neighbours: other_processes.Neighbours | None
     ) -> None:
-        self._sources = sources
-        self._clock = clock
-        self._neighbours = neighbours
+        self._sources, self._clock, self._neighbours = sources, clock, neighbours
         self._began_us = clock.elapsed_us()
 
     async def handle(self, request: web.Request) -> ServerFiguresAnswer:
@@ -272,8 +270,7 @@ class SettingsAdmin:
     """
 
     def __init__(self, shown: Callable[[], Mapping[str, Any]], readiness: Readiness) -> None:
-        self._shown = shown
-        self._readiness = readiness
+        self._shown, self._readiness = shown, readiness
 
     async def report(self, _: web.Request | None = None) -> SettingsReportAnswer:
         """Every setting with its value and its source. A secret is `(set)` or null. Under `ready` are the

@@ -76,8 +76,7 @@ class SessionAdmin:
     def __init__(self, lives: CallLives, relay: Relay, activities: Activities) -> None:
         self._sessions, self._requests = lives.sessions, lives.requests
         self._neighbours, self._status_ms = lives.neighbours, lives.status_ms
-        self._relay = relay
-        self._activities = activities
+        self._relay, self._activities = relay, activities
 
     async def page(self, after: str, limit: int, process: WantedProcess = None) -> LivingSessionsAnswer:
         """A page of living sessions, newest first. Raises InvalidInputError."""
@@ -256,10 +255,8 @@ class TopicAdmin:
         traffic: TrafficLog | None,
         neighbours: other_processes.Neighbours | None,
     ) -> None:
-        self._topics = topics
-        self._sockets_on = sockets_on
-        self._traffic = traffic
-        self._neighbours = neighbours
+        self._topics, self._sockets_on = topics, sockets_on
+        self._traffic, self._neighbours = traffic, neighbours
 
     async def page(self, after: str, limit: int, process: WantedProcess = None) -> ListedTopicsAnswer:
         """A page of topics. Raises InvalidInputError."""

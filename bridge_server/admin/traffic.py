@@ -209,8 +209,7 @@ class TrafficAdmin:
     """One method per endpoint. Without `streams` no record is kept, and the answers say how to keep one."""
 
     def __init__(self, streams: TrafficStreams | None, lives: CallLives) -> None:
-        self._streams = streams
-        self._lives = lives
+        self._streams, self._lives = streams, lives
         self._handles, self._neighbours = lives.handles, lives.neighbours
         self._lists = None if streams is None else RequestLists(streams, streams.spell, lives)
 

@@ -258,8 +258,7 @@ class Requests:
     """The record of requests of this process, as answers; there are none where no record is kept."""
 
     def __init__(self, traffic: TrafficLog | None, handles: Handles, clock: Clock) -> None:
-        self._traffic = traffic
-        self.handles = handles
+        self._traffic, self.handles = traffic, handles
         self.now_ms = clock.now_ms
 
     def newest_first(self) -> list[Recorded]:
@@ -318,11 +317,8 @@ class CallLives:
         status_ms: int,
         neighbours: other_processes.Neighbours | None,
     ) -> None:
-        self.sessions = sessions
-        self.requests = requests
-        self._pending_of = pending_of
-        self.status_ms = status_ms
-        self.neighbours = neighbours
+        self.sessions, self.requests, self._pending_of = sessions, requests, pending_of
+        self.status_ms, self.neighbours = status_ms, neighbours
         self.handles = requests.handles
 
     async def of(self, call_id: str, process: other_processes.WantedProcess = None) -> CallLifeAnswer:

@@ -40,10 +40,8 @@ class UnseenChanges:
     """The changes that a reader has not got yet; at most as many at once as its allowance."""
 
     def __init__(self, traffic: TrafficLog, chosen: Filter, position: int) -> None:
-        self._traffic = traffic
-        self._chosen = chosen
-        self.position = position
-        self._allowance = MOST_AT_ONCE
+        self._traffic, self._chosen = traffic, chosen
+        self.position, self._allowance = position, MOST_AT_ONCE
 
     def take(self) -> tuple[Sequence[Recorded], int]:
         """The changes since the last time, oldest first, and how many changes are left out."""
@@ -66,8 +64,7 @@ class OpenStream(ABC):
 
     def __init__(self, streams: "TrafficStreams", *, is_inner: bool = False) -> None:
         """Another process opens an `is_inner` one, for a stream of its own."""
-        self.is_inner = is_inner
-        self._streams = streams
+        self.is_inner, self._streams = is_inner, streams
         self._outlet: EventStream | None = None
         self._ended = asyncio.Event()
 
@@ -120,8 +117,7 @@ class TrafficStreams:
     """Every open stream. `push_forever` must be running."""
 
     def __init__(self, traffic: TrafficLog, spell: Spell) -> None:
-        self.traffic = traffic
-        self.spell = spell
+        self.traffic, self.spell = traffic, spell
         self._open: dict[OpenStream, None] = {}
         self._is_closed = False
         self._roused = asyncio.Event()
@@ -255,9 +251,7 @@ class StreamOfAll(OpenStream):
         self, streams: TrafficStreams, neighbours: Neighbours, wanted: WantedStream, respell: Respell
     ) -> None:
         super().__init__(streams)
-        self._neighbours = neighbours
-        self._respell = respell
-        self._wanted = wanted
+        self._neighbours, self._respell, self._wanted = neighbours, respell, wanted
         self._own = neighbours.own_number
         known = wanted.positions
         self._changes = streams.changes(wanted.chosen, None if known is None else known.get(self._own, 0))

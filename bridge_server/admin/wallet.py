@@ -134,9 +134,7 @@ class WalletAdmin:
     """Shows accounts, transactions and signatures; unlocks and locks accounts."""
 
     def __init__(self, accounts: Accounts, transactions: TransactionListing, audit_file: Path) -> None:
-        self._accounts = accounts
-        self._transactions = transactions
-        self._audit_file = audit_file
+        self._accounts, self._transactions, self._audit_file = accounts, transactions, audit_file
 
     def accounts(self) -> WalletAccountsAnswer:
         """Every account. Raises UnavailableError."""
@@ -341,9 +339,7 @@ class ApprovalAdmin:
     """Lists and decides requests. Their clients wait in this process, and are answered at once."""
 
     def __init__(self, store: ApprovalStore, approvals: Approvals, clock: Clock) -> None:
-        self._store = store
-        self._approvals = approvals
-        self._clock = clock
+        self._store, self._approvals, self._clock = store, approvals, clock
 
     @property
     def waiting(self) -> int:

@@ -40,8 +40,7 @@ class RefusedAttempts:
     """Writes a line for each reason and client at most once a minute, with the number of lines left out."""
 
     def __init__(self, addresses: ClientAddresses, clock: Clock) -> None:
-        self._addresses = addresses
-        self._clock = clock
+        self._addresses, self._clock = addresses, clock
         self._until_us = 0
         self._written: set[tuple[str, str]] = set()
         self._left_out = 0
@@ -189,9 +188,7 @@ class ConsoleAccess:
     """Makes links and sessions, of which only digests are stored."""
 
     def __init__(self, store: AccessStore, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
-        self.store = store
-        self._clock = clock
-        self._random_bytes = random_bytes
+        self.store, self._clock, self._random_bytes = store, clock, random_bytes
 
     async def new_link(self, lifetime_ms: int = LINK_MS) -> str:
         """The token of a new link, which signs in once within its lifetime."""
@@ -301,11 +298,8 @@ class Door:
         hosts: Hosts,
         note_refusal: Callable[[web.Request, BridgeError], None],
     ) -> None:
-        self.access = access
-        self.cookies = cookies
-        self.ends = ends
-        self._hosts = hosts
-        self.note_refusal = note_refusal
+        self.access, self.cookies, self.ends = access, cookies, ends
+        self._hosts, self.note_refusal = hosts, note_refusal
 
     def require_own_window(self, request: web.Request) -> None:
         """Raise WrongHostError for another host, as in DNS rebinding, and FramedError inside of a page."""

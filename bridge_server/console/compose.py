@@ -124,9 +124,7 @@ class Sendings:
     """The sendings of the last time; the oldest go when there are too many."""
 
     def __init__(self, audiences: Audiences, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
-        self._audiences = audiences
-        self._clock = clock
-        self.random_bytes = random_bytes
+        self._audiences, self._clock, self.random_bytes = audiences, clock, random_bytes
         self._kept: OrderedDict[str, AudienceWalk] = OrderedDict()
 
     async def rehearse(self, project_id: ProjectId, request: AudienceRequest) -> AudienceWalk:
@@ -192,9 +190,7 @@ class ComposePage:
     """Views and changes of a notification that the operator writes."""
 
     def __init__(self, choice: ProjectChoice, sendings: Sendings, history: HistoryStore) -> None:
-        self._choice = choice
-        self._sendings = sendings
-        self._history = history
+        self._choice, self._sendings, self._history = choice, sendings, history
         paths = (
             PagePath(_COMPOSE, self.show, {"check": self.check, "send": self.send}),
             PagePath(_SENDING, self.show_sending, {"continue": self.go_on}),

@@ -38,9 +38,7 @@ class NotificationsPage:
     """Views of notifications."""
 
     def __init__(self, choice: ProjectChoice, history: HistoryStore, accounts: AccountAdmin) -> None:
-        self._choice = choice
-        self._history = history
-        self._accounts = accounts
+        self._choice, self._history, self._accounts = choice, history, accounts
         paths = (
             PagePath(_NOTIFICATIONS, self.show_all),
             PagePath(_NOTIFICATION, self.show),
@@ -105,8 +103,7 @@ class InboxPreview:
     """The view of an inbox."""
 
     def __init__(self, inbox: InboxReads, accounts: AccountAdmin) -> None:
-        self._inbox = inbox
-        self._accounts = accounts
+        self._inbox, self._accounts = inbox, accounts
         path = PagePath(_INBOX, self.show, {"mark-read": self.mark_read})
         self.page = ConsolePage("inbox-preview", "Inbox preview", "Notifications", (path,))
 
@@ -202,8 +199,7 @@ class AnalyticsPage:
     """The view of a project's figures."""
 
     def __init__(self, choice: ProjectChoice, projects: Projects) -> None:
-        self._choice = choice
-        self._projects = projects
+        self._choice, self._projects = choice, projects
         path = PagePath(_ANALYTICS, self.show)
         self.page = ConsolePage("analytics", "Analytics", "Notifications", (path,))
 

@@ -23,9 +23,7 @@ class OutboxViews:
     """The views and changes that webhooks and pushes share. `place` is the path of the page."""
 
     def __init__(self, outbox: OutboxAdmin, kind: MessageKind, place: str) -> None:
-        self._outbox = outbox
-        self._kind = kind
-        self._place = place
+        self._outbox, self._kind, self._place = outbox, kind, place
 
     def paths(self, test: Change) -> tuple[PagePath, ...]:
         """The paths of the page; `test` sends a test."""

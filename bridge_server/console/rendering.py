@@ -124,9 +124,7 @@ class Watch:
     """The stream of one open page."""
 
     def __init__(self, changes: PageChanges, topics: Sequence[str], since: int) -> None:
-        self._changes = changes
-        self.topics = topics
-        self._since = since
+        self._changes, self.topics, self._since = changes, topics, since
         self._changed = asyncio.Event()
         self._ended = asyncio.Event()
 
@@ -258,10 +256,8 @@ class Framing:
     def __init__(
         self, rendering: Rendering, changes: PageChanges, pages: Sequence[models.ConsolePage], state: StateOf
     ) -> None:
-        self.rendering = rendering
-        self.changes = changes
-        self._pages = pages
-        self._state = state
+        self.rendering, self.changes = rendering, changes
+        self._pages, self._state = pages, state
 
     def begin(
         self, request: web.Request, session: models.ConsoleSession, page: models.ConsolePage

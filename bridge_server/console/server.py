@@ -95,10 +95,8 @@ class FaultsPage:
     """Views and changes of test mode. Rules may name `routes` and `words`."""
 
     def __init__(self, controls: Controls, faults: Faults, routes: Routes, words: Words) -> None:
-        self._controls = controls
-        self._faults = faults
-        self._routes = routes
-        self._words = words
+        self._controls, self._faults = controls, faults
+        self._routes, self._words = routes, words
         changes = {"add": self.add, "remove": self.remove, "reset": self.reset}
         changes |= {"advance": self.advance, "set-clock": self.set_clock}
         path = PagePath(_FAULTS, self.show, changes)

@@ -34,8 +34,7 @@ class SessionsPage:
     """Views and changes of sessions; topics of generation 2.x are listed below them."""
 
     def __init__(self, sessions: SessionAdmin, topics: TopicAdmin) -> None:
-        self._sessions = sessions
-        self._topics = topics
+        self._sessions, self._topics = sessions, topics
         one = PagePath(_SESSION, self.show, {"end": self.end, "qr": self.draw})
         paths = (PagePath(_SESSIONS, self.show_all), one)
         self.page = ConsolePage("sessions", "Sessions", "Live", paths, self._sessions.count)

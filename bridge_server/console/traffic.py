@@ -295,16 +295,13 @@ class TrafficPage:
         *,
         answers_calls: bool,
     ) -> None:
-        self._approvals = approvals
-        self._streams = streams
-        self._lives = lives
+        self._approvals, self._streams, self._lives = approvals, streams, lives
         self._handles, self._neighbours = lives.handles, lives.neighbours
         self._lists = None
         if streams is not None:
             spell = partial(line_fields, traffic=streams.traffic)
             self._lists = RequestLists(streams, spell, lives)
-        self._bridge_url = bridge_url
-        self._answers_calls = answers_calls
+        self._bridge_url, self._answers_calls = bridge_url, answers_calls
         paths = (PagePath(_PATH, self.show_all, self._changes()), PagePath(_REQUEST, self.show))
         count = None if streams is None or self._neighbours is not None else self._count
         stream = PageStream(_STREAM, self.stream)

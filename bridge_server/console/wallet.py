@@ -28,10 +28,8 @@ class WalletPage:
     def __init__(
         self, approvals: ApprovalAdmin, wallet: WalletAdmin, source: WalletSource | None, *, may_sign: bool
     ) -> None:
-        self._approvals = approvals
-        self._wallet = wallet
-        self._source = source
-        self._may_sign = may_sign
+        self._approvals, self._wallet = approvals, wallet
+        self._source, self._may_sign = source, may_sign
         of_wallet = {"unlock": self.unlock, "lock": self.lock} if self._may_sign else {}
         of_approval = {"approve": self.approve, "reject": self.reject} if self._may_sign else {}
         paths = (

@@ -215,8 +215,7 @@ class _MemberError(ValueError):
 
     def __init__(self, detail: str, *path: _Step) -> None:
         super().__init__(detail)
-        self._detail = detail
-        self._path = path
+        self._detail, self._path = detail, path
 
     def inside(self, step: _Step) -> Self:
         """Put the step to the value in front of the path, and return this error."""

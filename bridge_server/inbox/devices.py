@@ -95,11 +95,8 @@ class Devices:
     def __init__(
         self, store: DeviceStore, channels: DeviceChannels, clock: Clock, ids: IdMaker, most: int
     ) -> None:
-        self.store = store
-        self.channels = channels
-        self._clock = clock
-        self._ids = ids
-        self.most_per_account = most
+        self.store, self.channels, self._clock = store, channels, clock
+        self._ids, self.most_per_account = ids, most
 
     async def add(self, reader: models.Reader, device: models.NewDevice) -> models.Device:
         """Register a device. A device that is already registered is unchanged. Raises TooManyDevicesError."""

@@ -79,8 +79,7 @@ class InboxHandlers:
     def __init__(self, services: InboxServices, longest_wait_seconds: int, has_public_url: bool) -> None:
         self._services = services
         self._devices = services.devices
-        self.longest_wait_seconds = longest_wait_seconds
-        self._has_public_url = has_public_url
+        self.longest_wait_seconds, self._has_public_url = longest_wait_seconds, has_public_url
 
     async def identify(self, request: web.Request, token: str) -> str | None:
         """Authenticate an account by its token; returns the account's key, None if the token is not valid."""

@@ -116,12 +116,8 @@ class SignIn:
         admits_loopback: bool,
         lifetimes: SignInLifetimes,
     ) -> None:
-        self.store = store
-        self._clock = clock
-        self._random_bytes = random_bytes
-        self._origins = origins
-        self._admits_loopback = admits_loopback
-        self._lifetimes = lifetimes
+        self.store, self._clock, self._random_bytes = store, clock, random_bytes
+        self._origins, self._admits_loopback, self._lifetimes = origins, admits_loopback, lifetimes
 
     async def offer_nonce(self) -> Nonce:
         """Make and store a nonce of 128 random bits."""

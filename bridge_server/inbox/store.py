@@ -262,9 +262,7 @@ class InboxReads:
     """Reads notifications of an account and marks them as read."""
 
     def __init__(self, store: InboxStore, arrivals: Arrivals, clock: Clock) -> None:
-        self.store = store
-        self._arrivals = arrivals
-        self._clock = clock
+        self.store, self._arrivals, self._clock = store, arrivals, clock
 
     async def page(self, account: int, query: NotificationQuery, wait_seconds: int) -> Page:
         """The notifications of a query; if there are none, wait for new ones up to `wait_seconds`."""

@@ -40,8 +40,7 @@ class AccountStreams:
     """The open streams of one account. `arrivals` counts deliveries to it since the first stream opened."""
 
     def __init__(self, number: int, store: InboxStore, forget: Callable[[int], None]) -> None:
-        self.number = number
-        self._store = store
+        self.number, self._store = number, store
         self.arrivals = 0
         self.streams: dict[Stream, None] = {}
         self._forget = forget
@@ -74,11 +73,9 @@ class Stream:
     __slots__ = ("_audience", "_clock", "_ended", "_is_over", "_outlet", "is_live", "position", "reader")
 
     def __init__(self, audience: AccountStreams, reader: Reader, position: int, clock: Clock) -> None:
-        self.reader = reader
-        self.position = position
+        self.reader, self.position = reader, position
         self.is_live = False
-        self._audience = audience
-        self._clock = clock
+        self._audience, self._clock = audience, clock
         self._outlet: EventStream | None = None
         self._ended: asyncio.Future[None] | None = None
         self._is_over = False
@@ -144,11 +141,8 @@ class Streams:
         clock: Clock,
         most_per_account: int,
     ) -> None:
-        self._store = store
-        self._confirm = confirm
-        self._clock = clock
-        self.most_per_account = most_per_account
-        self.keep_alive_seconds = KEEP_ALIVE_SECONDS
+        self._store, self._confirm, self._clock = store, confirm, clock
+        self.most_per_account, self.keep_alive_seconds = most_per_account, KEEP_ALIVE_SECONDS
         self._audiences: dict[int, AccountStreams] = {}
         self._touched: set[int] = set()
         self._must_confirm = False

@@ -38,10 +38,8 @@ class Notifications:
     def __init__(
         self, store: NotifyStore, clock: Clock, limits: SendingLimits, lifetimes: NotificationLifetimes
     ) -> None:
-        self.store = store
-        self._clock = clock
-        self._limits = limits
-        self._lifetimes = lifetimes
+        self.store, self._clock = store, clock
+        self._limits, self._lifetimes = limits, lifetimes
         self.outcomes: Counter[str] = Counter()
         """The number of accounts of calls since the start, by outcome."""
 
@@ -187,8 +185,7 @@ class Audiences:
     """Sends for an app's backend and for the operator, by the rules and limits of every notification."""
 
     def __init__(self, store: AudienceStore, notifications: Notifications) -> None:
-        self._store = store
-        self._notifications = notifications
+        self._store, self._notifications = store, notifications
 
     async def notify(
         self, sender: Sender, wanted: models.AudienceRequest, is_dry_run: bool

@@ -104,8 +104,7 @@ class Projects:
     def __init__(self, store: ProjectStore, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
         self.store = store
         self._types = NotificationTypeStore(store.database)
-        self._clock = clock
-        self._random_bytes = random_bytes
+        self._clock, self._random_bytes = clock, random_bytes
         self._known: dict[models.ProjectId, Credentials] | None = None
 
     def subscribe_to(self, events: Events) -> None:

@@ -239,9 +239,7 @@ class Subscriptions:
     """Reads and changes subscriptions. An unknown project raises ProjectNotFoundError."""
 
     def __init__(self, store: SubscriptionStore, clock: Clock, ids: IdMaker) -> None:
-        self.store = store
-        self._clock = clock
-        self._ids = ids
+        self.store, self._clock, self._ids = store, clock, ids
 
     async def subscribe(
         self, project_id: str, wanted: models.NewSubscription
