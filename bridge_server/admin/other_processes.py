@@ -282,8 +282,7 @@ def added(found: Sequence[Fields], kept: Collection[str] = ()) -> Fields:
 # Pages of a list that several processes keep, each of which numbers its own entries; newest first.
 
 _PAIRS = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(?:,[0-9]{1,15}:[0-9]{1,15}){0,127}", re.ASCII)
-_ENDED = 0
-"""In a cursor: every entry of the process was shown."""
+_ENDED = 0  # in a cursor: every entry of the process was shown
 
 Cursor: TypeAlias = Mapping[int, int]
 """By process, the number of its last entry that was shown. A process without one begins with the newest."""
@@ -369,10 +368,8 @@ class PagesOfAll(NamedTuple, Generic[Answer]):
     limit: int
     own: Callable[[int | None], Answer]
     members: Callable[[Pages], Fields]
-    ended: int | None = None
-    """A number before which there are no entries."""
-    read: Callable[[str], int | None] = read_after
-    """Reads `after` of a page of one process."""
+    ended: int | None = None  # a number before which there are no entries
+    read: Callable[[str], int | None] = read_after  # reads `after` of a page of one process
 
 
 async def page_of_all(

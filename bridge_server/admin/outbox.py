@@ -35,8 +35,7 @@ _SET = "(set)"
 _OUTBOX = "/admin/outbox"
 _ATTEMPTS = f"{_OUTBOX}/attempts"
 _MESSAGE = f"{_OUTBOX}/{{id:[0-9]{{1,18}}-[^/]{{1,600}}}}"
-_BEFORE_ALL = 1
-"""No attempt has a lower number: of a process whose attempts were all shown, the outcomes are asked for."""
+_BEFORE_ALL = 1  # no attempt has a lower number: it asks for the outcomes alone
 
 
 HeadersOf: TypeAlias = Callable[[models.OutgoingMessage, int], Mapping[str, str]]

@@ -20,8 +20,7 @@ from bridge_server.web.bodies import WEB_URL, Shape, json_object, parse_object
 from bridge_server.web.routes import Parameter, Route
 
 _HOUR_US = 3600 * MICROSECONDS
-_DIGITS = 6
-"""The digits of a rate per hour, which is stored as whole microseconds between two tokens."""
+_DIGITS = 6  # the digits of a rate per hour, which is stored as whole microseconds between two tokens
 
 
 def _valid(rule: Callable[[str], str]) -> AfterValidator:

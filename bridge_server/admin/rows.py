@@ -21,18 +21,15 @@ from bridge_server.web.shapes import Work, answering, returned
 Read = TypeVar("Read", bound=Shape)
 Kind = TypeVar("Kind", bound=StrEnum)
 
-ANY_ID = "[^/]{1,128}"
-"""The pattern of an id in a path."""
+ANY_ID = "[^/]{1,128}"  # the pattern of an id in a path
 # An account id has at most 170 characters. Up to 128 of them are percent signs, which arrive as %25.
-ANY_ACCOUNT = "[^/]{1,426}"
-"""The pattern of an account in a path."""
+ANY_ACCOUNT = "[^/]{1,426}"  # the pattern of an account in a path
 
 _USUAL_PAGE = 100
 _LONGEST_PAGE = 1000
 _PAGE_SIZE = re.compile(r"[0-9]{1,9}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
-KEY_BYTES = 16
-"""The length of the key of `Handles`."""
+KEY_BYTES = 16  # the length of the key of `Handles`
 _HANDLE_CHARACTERS = 22
 _SHOWN_CHARACTERS = 8
 

@@ -118,12 +118,10 @@ class FigureSources:
     sessions: SessionList
     made: RecentCounts
     clients: Clients
-    gauges: Callable[[], Mapping[str, float]]
-    """The figures of every part, as `/metrics` has them."""
+    gauges: Callable[[], Mapping[str, float]]  # the figures of every part, as `/metrics` has them
     requests: RequestFigures
     stock: StockOf
-    pushes: Callable[[], Mapping[str, Mapping[str, int]]]
-    """By channel, how many pushes had each outcome."""
+    pushes: Callable[[], Mapping[str, Mapping[str, int]]]  # by channel, how many pushes had each outcome
     database_file: Path
 
 

@@ -291,8 +291,7 @@ _STEP_OF_ROUTE = {
 }
 _NO_CONTENT = 204
 _CALLS = "/admin/traffic/calls"
-_CLOCKS_DIFFER_MS = 100
-"""The clocks of processes agree to some milliseconds only."""
+_CLOCKS_DIFFER_MS = 100  # the clocks of processes agree to some milliseconds only
 _KNOWN_WITHOUT_A_REQUEST = frozenset({"asked", "answered"})
 
 
@@ -426,8 +425,7 @@ def _waiting(message: PendingMessage) -> str:
 
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
-Spell: TypeAlias = Callable[[Recorded], Any]
-"""Makes the JSON of a request."""
+Spell: TypeAlias = Callable[[Recorded], Any]  # makes the JSON of a request
 
 
 def read_number(spelled: str) -> int | None:

@@ -25,12 +25,9 @@ from bridge_server.web.answers import KEEP_ALIVE, EventStream, piece
 from bridge_server.web.traffic import Recorded, TrafficLog
 
 MOST_STREAMS = 16
-MOST_INNER_STREAMS = 256
-"""Streams that other processes have open, one for each of their own streams."""
-MOST_AT_ONCE = 100
-"""Requests in one batch of events after a quiet moment; of the others only the number is sent."""
-MOST_IN_TURN = 25
-"""Requests in each batch while requests go on: nobody reads more, and each costs a third of a poll."""
+MOST_INNER_STREAMS = 256  # streams that other processes have open, one for each of their own streams
+MOST_AT_ONCE = 100  # requests in one batch after a quiet moment; of the others only the number is sent
+MOST_IN_TURN = 25  # in each batch while requests go on: nobody reads more, and one costs a third of a poll
 
 _PAUSE_SECONDS = 0.25
 _PAUSES_BETWEEN_KEEP_ALIVES = 60
@@ -203,8 +200,7 @@ TRAFFIC = "/admin/traffic"
 _STREAM = f"{TRAFFIC}/stream"
 _CHECK_SECONDS = 2.0
 _AGAIN_SECONDS = 1.0
-_KEPT_MS = 500
-"""Longer than a process gathers changes before it sends them, so that those of all processes have come."""
+_KEPT_MS = 500  # longer than a process gathers changes before it sends them: all of them have come
 
 Respell: TypeAlias = Callable[[Fields], Fields]
 """Makes the JSON of a request of this stream, of what another process answers of it."""

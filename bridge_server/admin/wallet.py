@@ -288,8 +288,7 @@ def wallet_routes(wallet: WalletAdmin, rows: AdminRows, *, may_sign: bool) -> tu
 
 # Requests that wait for a person: listed, explained, approved, rejected.
 
-LEAST_OF_AN_ID = 4
-"""The fewest characters that name a request: a script's empty variable must not select one."""
+LEAST_OF_AN_ID = 4  # characters that name a request: a script's empty variable must not select one
 
 _BEYOND_ALL = 2**63 - 1
 

@@ -23,15 +23,12 @@ LINK_MS = 5 * 60 * 1000
 SESSION_MS = 12 * 3600 * 1000
 _FORM = b"form of the console"
 _SWEEP_SLICE = 500
-_SESSIONS: Key = ("console", "sessions")
-"""The signal that some session has ended."""
-_CHECK_SECONDS = 15.0
-"""The pause between two checks of a stream whether its session has expired."""
+_SESSIONS: Key = ("console", "sessions")  # the signal that some session has ended
+_CHECK_SECONDS = 15.0  # the pause between two checks of a stream whether its session has expired
 
 
 _WINDOW_US = 60_000_000
-_MOST_LINES = 20
-"""The most lines in a window. Without a limit, a stranger's requests would fill the log."""
+_MOST_LINES = 20  # in a window: without a limit, the requests of a stranger would fill the log
 
 log = structlog.get_logger()
 

@@ -103,8 +103,7 @@ class Reach:
 # sent to twice.
 
 MOST_SENDINGS = 20
-CALLS_AT_ONCE = 4
-"""Calls of 500 accounts that are made for one request of the browser, so that its page shows progress."""
+CALLS_AT_ONCE = 4  # calls of 500 accounts for one request of the browser, so that its page shows progress
 CALLS_REHEARSED = 10
 
 

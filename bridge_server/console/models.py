@@ -8,8 +8,7 @@ from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.answers import Source
 
-ROOT = "/console"
-"""The path of every page begins with this."""
+ROOT = "/console"  # the path of every page begins with this
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +55,8 @@ class Done:
     message: str
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     picture: str = field(default="", repr=False)
-    picture_of: str = ""
-    """A description of the image for people who do not see it."""
-    is_good: bool = True
-    """False when the change was made without the wanted outcome."""
+    picture_of: str = ""  # a description of the image for people who do not see it
+    is_good: bool = True  # false when the change was made without the wanted outcome
 
 
 Show: TypeAlias = Callable[[Asked], Awaitable[View]]
@@ -110,8 +107,7 @@ class ServerState:
     dead: int
     chain_id: int | None
     is_test: bool
-    ahead_ms: int = 0
-    """The time by which tests have moved the clock."""
+    ahead_ms: int = 0  # the time by which tests have moved the clock
 
 
 def number_of(text: str) -> Any:

@@ -136,19 +136,16 @@ class InboxPreview:
         }
 
 
-MOST_CHARTS = 6
-"""The number of charts until types are chosen. The table has every type."""
+MOST_CHARTS = 6  # the number of charts until types are chosen; the table has every type
 _ANALYTICS = "/analytics"
 _RANGES = {"7 days": 7, "30 days": 30, "90 days": 90, "a year": 365}
 
 
 # Bars of read rates, one for each day, as the numbers of an SVG.
 
-SLOT = 10
-"""The width of a day; the height of the drawing is 100, for percents."""
+SLOT = 10  # the width of a day; the height of the drawing is 100, for percents
 _BAR = 8
-_LEAST_HEIGHT = 1.5
-"""The least height of a bar: a day without reads differs from a day on which nothing was sent."""
+_LEAST_HEIGHT = 1.5  # of a bar: a day without reads differs from a day on which nothing was sent
 
 Figures = Mapping[str, Any]
 

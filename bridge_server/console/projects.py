@@ -11,8 +11,7 @@ from bridge_server.projects.models import NewSubscription, SubscriptionNotFoundE
 from bridge_server.projects.service import ProjectServices
 from bridge_server.web.bodies import check
 
-MOST_IMPORTED = 500
-"""Lines of one import: they are one transaction."""
+MOST_IMPORTED = 500  # lines of one import: they are one transaction
 
 _PROJECTS = "/projects"
 _PROJECT = f"{_PROJECTS}/{{project_id:[^/]{{1,128}}}}"

@@ -26,8 +26,7 @@ from bridge_server.web.problems import status_of
 
 # Messages that the page after a change shows once. They are kept in memory: some of them show a secret.
 
-NOTICE = "notice"
-"""The query parameter that names a message."""
+NOTICE = "notice"  # the query parameter that names a message
 
 _MOST_NOTICES = 100
 
@@ -308,8 +307,7 @@ def faults_of(error: BridgeError | None) -> list[tuple[str, str]]:
 STATIC_FOLDER = Path(__file__).parent / "static"
 
 
-MOST_LISTED = 100
-"""The most projects in the list. When there are more, the page asks for an id."""
+MOST_LISTED = 100  # the most projects in the list; when there are more, the page asks for an id
 
 
 class ProjectChoice:

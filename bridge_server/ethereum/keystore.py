@@ -68,11 +68,9 @@ class ScryptCost:
         return 128 * self.n * self.r
 
 
-STANDARD_COST = ScryptCost(n=2**18, r=8, p=1)
-"""The cost that geth uses: about a second and 256 MiB."""
+STANDARD_COST = ScryptCost(n=2**18, r=8, p=1)  # the cost that geth uses: about a second and 256 MiB
 
-LIGHT_COST = ScryptCost(n=2**12, r=8, p=6)
-"""The cost of geth's `--lightkdf`: about a tenth of the time, and 4 MiB."""
+LIGHT_COST = ScryptCost(n=2**12, r=8, p=6)  # geth's `--lightkdf`: about a tenth of the time, and 4 MiB
 
 
 class Scrypt(NamedTuple):

@@ -22,8 +22,7 @@ MAX_WEI = 2**256 - 1
 
 LEGACY_TYPE, ACCESS_LIST_TYPE, FEE_MARKET_TYPE, BLOB_TYPE, SET_CODE_TYPE = range(5)
 
-_LEGACY_V = 35
-"""The constant that EIP-155 adds to the parity and twice the chain id."""
+_LEGACY_V = 35  # the constant that EIP-155 adds to the parity and twice the chain id
 
 STORAGE_KEY_BYTES = 32
 
@@ -33,8 +32,7 @@ _TWO_EMPTY_STRINGS = b"\x80\x80"  # they stand where r and s will
 Value = TypeVar("Value")
 
 _BLOB_HASH_VERSION = b"\x01"
-GAS_OF_A_BLOB = 131_072
-"""The gas of one blob, which is a gas of its own."""
+GAS_OF_A_BLOB = 131_072  # the gas of one blob, which is a gas of its own
 
 _BLOB_BYTES = 131_072
 _COMMITMENT_BYTES = _PROOF_BYTES = 48

@@ -62,8 +62,7 @@ _RESERVED = re.compile(r"bool|address|string|function|u?int[0-9]*|bytes[0-9]*|u?
 MAX_TYPES = 128
 _MAX_TYPES_BYTES = 32_768
 _MAX_DOMAIN_BYTES = 4_096
-MAX_VALUES = 8_192
-"""Members and elements in all of a message."""
+MAX_VALUES = 8_192  # members and elements in all of a message
 MAX_DEPTH = 64
 
 _VERSION = b"\x19\x01"  # EIP-191: structured data
@@ -83,12 +82,10 @@ class TypedData(NamedTuple):
     """Typed data that was read, with its preimage and hash."""
 
     primary_type: str
-    domain: Mapping[str, Any]
-    """The members that are signed."""
+    domain: Mapping[str, Any]  # the members that are signed
     preimage: bytes
     """0x1901, the domain's hash and the message's: 66 bytes, or 34 if the primary type is EIP712Domain."""
-    digest: bytes
-    """Keccak-256 of the preimage: the hash to sign."""
+    digest: bytes  # Keccak-256 of the preimage: the hash to sign
 
     @property
     def chain_id(self) -> int | None:
@@ -206,8 +203,7 @@ def _values_of(container: object) -> Iterable[object]:
 # An error is raised where only the value is known. The containers around it add their steps to the path while
 # the error passes them, so that data without faults pays nothing for paths.
 
-_Step: TypeAlias = str | int
-"""A member's name, or an element's place in its array."""
+_Step: TypeAlias = str | int  # a member's name, or an element's place in its array
 
 
 class _MemberError(ValueError):

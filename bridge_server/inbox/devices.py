@@ -11,9 +11,7 @@ from bridge_server.outbox.store import withdraw
 from bridge_server.projects.store import TURN_OF_SENDINGS
 from bridge_server.storage import database as sql
 
-_DEVICES = """
-SELECT device_id, channel, address, created_at_ms FROM devices WHERE account = ? ORDER BY id
-"""
+_DEVICES = "SELECT device_id, channel, address, created_at_ms FROM devices WHERE account = ? ORDER BY id"
 _SAME = """
 SELECT device_id, channel, address, created_at_ms FROM devices
 WHERE account = ? AND channel = ? AND address = ?

@@ -19,9 +19,7 @@ from bridge_server.web.routes import is_loopback_origin
 
 _INSERT_NONCE = "INSERT INTO sign_in_nonces (nonce, expires_at_ms) VALUES (?, ?)"
 _USE_NONCE = "DELETE FROM sign_in_nonces WHERE nonce = ? AND expires_at_ms > ?"
-_SIGN_IN = """
-INSERT INTO inbox_tokens (digest, account, account_id, expires_at_ms) VALUES (?, ?, ?, ?)
-"""
+_SIGN_IN = "INSERT INTO inbox_tokens (digest, account, account_id, expires_at_ms) VALUES (?, ?, ?, ?)"
 _READER = """
 SELECT inbox_tokens.account, accounts.account_key, inbox_tokens.account_id, inbox_tokens.expires_at_ms
 FROM inbox_tokens JOIN accounts ON accounts.id = inbox_tokens.account
@@ -44,8 +42,7 @@ _POINTER = "#/message"
 
 _SCHEMES = ("https", "http")
 
-CLOCK_SLACK_MS = 300_000
-"""The accepted difference between this clock and the clock of the message's author."""
+CLOCK_SLACK_MS = 300_000  # the accepted difference between this clock and the message's author's
 
 _NONCE_BYTES = 16
 

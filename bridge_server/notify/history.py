@@ -21,12 +21,9 @@ from bridge_server.storage.database import Database, Row, Statement, Transaction
 class DeliveryOutcome(StrEnum):
     """The outcome of a notification for one account. Operators see the values."""
 
-    SENT = "sent"
-    """The notification is in the account's inbox, unread."""
-    READ = "read"
-    """Its user has read it."""
-    BULK_MARKED = "bulk_marked"
-    """The app or the operator has marked it as read."""
+    SENT = "sent"  # the notification is in the account's inbox, unread
+    READ = "read"  # its user has read it
+    BULK_MARKED = "bulk_marked"  # the app or the operator has marked it as read
     RATE_LIMITED = "rate_limited"
     TYPE_NOT_SUBSCRIBED = "type_not_subscribed"
 
@@ -182,10 +179,8 @@ ORDER BY missed_accounts.notification DESC LIMIT ?
 """
 
 _LATER_THAN_ALL = 2**63 - 1
-_SCANNED = 5_000
-"""The most accounts that are read for a page of accounts with one outcome: the page may be short."""
-_LAST_DELIVERIES = 1_000
-"""The most deliveries of one account that are searched for a project's."""
+_SCANNED = 5_000  # the most accounts that are read for a page of one outcome: it may be short
+_LAST_DELIVERIES = 1_000  # the most deliveries of one account that are searched for a project's
 
 
 class HistoryStore:

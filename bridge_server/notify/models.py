@@ -89,8 +89,7 @@ class Outdated:
     missed_ms: int
 
 
-Sender: TypeAlias = Publisher | ProjectId
-"""The app's backend; or its project, for which the operator sends."""
+Sender: TypeAlias = Publisher | ProjectId  # the app's backend; or its project, for which the operator sends
 
 Failures: TypeAlias = Mapping[str, AccountFailure]
 """The failure of each account without a notification, by account key."""

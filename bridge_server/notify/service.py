@@ -138,12 +138,9 @@ FROM type_set_members JOIN type_sets ON type_sets.id = type_set_members.type_set
 WHERE type_set_members.type = ?
 """
 
-_AT_ONCE = 500
-"""The most accounts of one call."""
-_SEARCHED = 5_000
-"""The most rows that are searched at once for subscribers of a type: a page may be short, or empty."""
-_AFTER_ALL = "~"
-"""No account id contains this character or a later one of Unicode."""
+_AT_ONCE = 500  # the most accounts of one call
+_SEARCHED = 5_000  # the most rows that are searched at once for a type: a page may be short, or empty
+_AFTER_ALL = "~"  # no account id contains this character or a later one of Unicode
 
 
 class AudienceStore:

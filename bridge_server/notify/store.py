@@ -226,8 +226,7 @@ RETURNING project, notification
 """
 
 _SWEEP_SLICE = 500
-_EVICTED_AT_ONCE = 1_000
-"""More than a call can add, so that a project comes down to a lowered bound."""
+_EVICTED_AT_ONCE = 1_000  # more than a call can add, so that a project comes down to a lowered bound
 
 _MISSED = (FailureReason.RATE_LIMITED, FailureReason.TYPE_NOT_SUBSCRIBED)
 

@@ -22,8 +22,7 @@ from bridge_server.projects.caip10 import Account
 ProjectId = NewType("ProjectId", str)
 TypeId = NewType("TypeId", str)
 
-ACCOUNT_LIMIT = "account"
-"""The name of the limit of notifications from one project to one account."""
+ACCOUNT_LIMIT = "account"  # the name of the limit of notifications from one project to one account
 
 NAME_MAX_CHARACTERS = 64
 RESERVED_PROJECT_IDS = frozenset((

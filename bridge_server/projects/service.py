@@ -36,8 +36,7 @@ MOST_PER_HOUR = 1_000_000
 MOST_AT_ONCE = 1_000_000
 _HOUR_SECONDS = 3600
 _EVERY_PROJECT = 2**62
-_MOST_KNOWN = 1_000
-"""Projects whose credentials are kept at once."""
+_MOST_KNOWN = 1_000  # projects whose credentials are kept at once
 
 
 class Period(NamedTuple):
@@ -279,8 +278,7 @@ class ProjectServices(NamedTuple):
     projects: Projects
     subscriptions: Subscriptions
     device_states: DeviceStateStore
-    account_limit: Limit
-    """The limit per account of projects that have no limit of their own."""
+    account_limit: Limit  # the limit per account of projects that have no limit of their own
 
 
 def _publisher(known: Credentials | None, secret: str) -> models.Publisher | None:

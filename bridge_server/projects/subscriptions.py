@@ -42,9 +42,7 @@ INSERT INTO subscriptions (project, account_key, account, account_id, type_set, 
 VALUES (?, ?, ?, ?, ?, ?)
 """
 COUNT_EVENT = "UPDATE projects SET events = events + 1 WHERE id = ? RETURNING events"
-UPDATE_SUBSCRIPTION = """
-UPDATE subscriptions SET type_set = ? WHERE project = ? AND account_key = ?
-"""
+UPDATE_SUBSCRIPTION = "UPDATE subscriptions SET type_set = ? WHERE project = ? AND account_key = ?"
 DELETE_SUBSCRIPTION = "DELETE FROM subscriptions WHERE project = ? AND account_key = ?"
 
 PAGE = """
