@@ -8,8 +8,15 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from bridge_server.admin import other_processes
-from bridge_server.admin.other_processes import Fields, Pages, ProcessAnswer, WantedProcess, added, of_all
+from bridge_server.admin.other_processes import (
+    PROCESS,
+    Fields,
+    Pages,
+    ProcessAnswer,
+    Processes,
+    WantedProcess,
+    added,
+)
 from bridge_server.admin.rows import ANY_ID, AdminRows, wanted_page
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
@@ -136,12 +143,10 @@ class AddressLimits:
 
 
 class ClientAdmin:
-    """Shows clients: what came to this process, and to the others on the database if it has `neighbours`."""
+    """Shows clients: what came to this process, and to the others on the database."""
 
-    def __init__(
-        self, clients: Clients, limits: AddressLimits, neighbours: other_processes.Neighbours | None
-    ) -> None:
-        self._clients, self._limits, self._neighbours = clients, limits, neighbours
+    def __init__(self, clients: Clients, limits: AddressLimits, processes: Processes) -> None:
+        self._clients, self._limits, self._processes = clients, limits, processes
 
     async def heaviest(
         self, by: By, last: str, limit: int, process: WantedProcess = None
@@ -157,7 +162,7 @@ class ClientAdmin:
             return {"clients": heaviest_fields(pages, by, limit), "next": None}
 
         question = (_CLIENTS, {"by": by, "last": last, "limit": str(limit)})
-        return await of_all(self._neighbours, process, question, own, merged)
+        return await self._processes.of_all(process, question, own, merged)
 
     async def details(self, client: str, process: WantedProcess = None) -> ClientDetailsAnswer:
         """A client by its address or, for IPv6, by any address of its /64. Raises InvalidInputError."""
@@ -181,13 +186,13 @@ class ClientAdmin:
             }
 
         path = f"{_CLIENTS}/{quote(client, safe=':')}"
-        return await of_all(self._neighbours, process, (path, {}), own, merged_details)
+        return await self._processes.of_all(process, (path, {}), own, merged_details)
 
     async def handle_list(self, request: web.Request) -> HeaviestClientsAnswer:
         """The requests of each client address. The list is one page."""
         _, limit = wanted_page(request)
         by, last = read_by(request.query), request.query.get("last", USUAL_PERIOD)
-        return await self.heaviest(by, last, limit, other_processes.wanted_process(request, self._neighbours))
+        return await self.heaviest(by, last, limit, self._processes.wanted(request))
 
     async def handle_me(self, request: web.Request) -> ClientArrivalAnswer:
         """Asked through a proxy, it shows whether `trusted_proxies` is right."""
@@ -203,9 +208,7 @@ class ClientAdmin:
 
     async def handle_details(self, request: web.Request) -> ClientDetailsAnswer:
         """One address: its figures, its open connections and sockets, and the rest of its limits."""
-        return await self.details(
-            request.match_info["address"], other_processes.wanted_process(request, self._neighbours)
-        )
+        return await self.details(request.match_info["address"], self._processes.wanted(request))
 
 
 def read_by(query: Mapping[str, str]) -> By:
@@ -276,10 +279,10 @@ def client_routes(clients: ClientAdmin, rows: AdminRows) -> tuple[Route, ...]:
     one_page = page_parameters("Has no effect: the list is one page.")
     return (
         rows.read(_CLIENTS, "clients", clients.handle_list, "List the heaviest clients", "The clients.",
-                  parameters=(_BY, _BACK, other_processes.PROCESS, *one_page), needs_database=False),
+                  parameters=(_BY, _BACK, PROCESS, *one_page), needs_database=False),
         rows.read(f"{_CLIENTS}/me", "client-me", clients.handle_me,
                   "Show how this request came", "The way of this request.", needs_database=False),
         rows.read(f"{_CLIENTS}/{{address:{ANY_ID}}}", "client", clients.handle_details,
-                  "Show a client", "The client.", parameters=(other_processes.PROCESS, _ADDRESS),
+                  "Show a client", "The client.", parameters=(PROCESS, _ADDRESS),
                   problems=(InvalidInputError,), needs_database=False),
     )  # fmt: skip

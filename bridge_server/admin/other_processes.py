@@ -213,54 +213,6 @@ class Neighbours:
         return (fields, None) if isinstance(fields, dict) else (None, "answered with something else")
 
 
-def wanted_process(request: web.Request, neighbours: Neighbours | None) -> WantedProcess:
-    """The process that a request names. Raises InvalidInputError; NotFoundError if it was sent to another."""
-    process, addressee = request.query.get("process"), request.headers.get(_ADDRESSEE)
-    if addressee is not None and neighbours is not None and addressee != str(neighbours.own_number):
-        raise NotFoundError("The process that was asked has ended: another one answers at its URL.")
-    if process is None or process == OWN:
-        return process
-    if not process.isascii() or not process.isdecimal() or len(process) > 15:
-        raise InvalidInputError("The query parameter process takes the number of a process, or own.")
-    return int(process)
-
-
-async def of_all(
-    neighbours: Neighbours | None,
-    wanted: WantedProcess,
-    question: Question,
-    own: Callable[[], Awaitable[Answer]],
-    merge: Callable[[Pages], Fields],
-    shown_as: str | None = None,
-) -> Answer:
-    """The answer of all processes, or of the one that is `wanted`; `own` answers for this process. The list
-    of processes has the answer of each under the name `shown_as`, if there is one.
-    """
-    if neighbours is None or wanted is not None:
-        return await of_one(neighbours, wanted, question, own)
-    path, query = question
-    mine, replies = await asyncio.gather(own(), neighbours.ask_all(path, lambda _: query))
-    pages = pages_of(neighbours.own_number, mine, replies)
-    processes: list[Fields] = [*listed_processes(neighbours.own_number, replies)]
-    if shown_as is not None:
-        processes = [{**each, shown_as: pages.get(each["number"])} for each in processes]
-    merged: Answer = merge(pages) | {"processes": processes}
-    return merged
-
-
-async def of_one(
-    neighbours: Neighbours | None,
-    wanted: WantedProcess,
-    question: Question,
-    own: Callable[[], Awaitable[Answer]],
-) -> Answer:
-    """The answer of this process, or of another one that is `wanted`."""
-    if neighbours is None or not isinstance(wanted, int) or wanted == neighbours.own_number:
-        return await own()
-    answer: Answer = await neighbours.ask_one(wanted, *question)
-    return answer
-
-
 def listed_processes(own_number: int, replies: Sequence[Reply]) -> list[ProcessAnswer]:
     """The processes that an answer is made of, and the processes that have not answered."""
     own: ProcessAnswer = {"number": own_number, "url": None, "fault": None}
@@ -372,31 +324,83 @@ class PagesOfAll(NamedTuple, Generic[Answer]):
     read: Callable[[str], int | None] = read_after  # reads `after` of a page of one process
 
 
-async def page_of_all(
-    neighbours: Neighbours | None, wanted: WantedProcess, after: str, pages: PagesOfAll[Answer]
-) -> Answer:
-    """A page of all processes together, or of the one that is `wanted`. Raises InvalidInputError."""
-    (path, query), limit, ended = pages.question, pages.limit, pages.ended
+class Processes:
+    """This process, and its neighbours on the database, if it has any."""
 
-    async def own() -> Answer:
-        return pages.own(pages.read(after))
+    def __init__(self, neighbours: Neighbours | None) -> None:
+        self.neighbours = neighbours
 
-    if neighbours is None or wanted is not None:
-        question = (path, {**query, "after": after, "limit": str(limit)})
-        return await of_one(neighbours, wanted, question, own)
-    cursor, own_number = read_cursor(after), neighbours.own_number
+    def wanted(self, request: web.Request) -> WantedProcess:
+        """The process that a request names. Raises InvalidInputError; NotFoundError if it was sent to
+        another.
+        """
+        neighbours = self.neighbours
+        process, addressee = request.query.get("process"), request.headers.get(_ADDRESSEE)
+        if addressee is not None and neighbours is not None and addressee != str(neighbours.own_number):
+            raise NotFoundError("The process that was asked has ended: another one answers at its URL.")
+        if process is None or process == OWN:
+            return process
+        if not process.isascii() or not process.isdecimal() or len(process) > 15:
+            raise InvalidInputError("The query parameter process takes the number of a process, or own.")
+        return int(process)
 
-    def asked(process: int) -> Mapping[str, str] | None:
-        nothing = None if ended is None else {"after": str(ended), "limit": "1"}
-        return page_query(cursor, query, limit, process) or nothing
+    async def of_all(
+        self,
+        wanted: WantedProcess,
+        question: Question,
+        own: Callable[[], Awaitable[Answer]],
+        merge: Callable[[Pages], Fields],
+        shown_as: str | None = None,
+    ) -> Answer:
+        """The answer of all processes, or of the one that is `wanted`; `own` answers for this process. The
+        list of processes has the answer of each under the name `shown_as`, if there is one.
+        """
+        neighbours = self.neighbours
+        if neighbours is None or wanted is not None:
+            return await self.of_one(wanted, question, own)
+        path, query = question
+        mine, replies = await asyncio.gather(own(), neighbours.ask_all(path, lambda _: query))
+        pages = pages_of(neighbours.own_number, mine, replies)
+        processes: list[Fields] = [*listed_processes(neighbours.own_number, replies)]
+        if shown_as is not None:
+            processes = [{**each, shown_as: pages.get(each["number"])} for each in processes]
+        merged: Answer = merge(pages) | {"processes": processes}
+        return merged
 
-    has_ended = cursor.get(own_number) == _ENDED
-    before = ended if has_ended else cursor.get(own_number)
-    mine = None if before is None and has_ended else pages.own(before)
-    replies = await neighbours.ask_all(path, asked)
-    page = merged_page(pages.name, cursor, own_number, mine, replies, limit)
-    whole: Answer = page | pages.members(pages_of(own_number, mine, replies))
-    return whole
+    async def of_one(
+        self, wanted: WantedProcess, question: Question, own: Callable[[], Awaitable[Answer]]
+    ) -> Answer:
+        """The answer of this process, or of another one that is `wanted`."""
+        neighbours = self.neighbours
+        if neighbours is None or not isinstance(wanted, int) or wanted == neighbours.own_number:
+            return await own()
+        answer: Answer = await neighbours.ask_one(wanted, *question)
+        return answer
+
+    async def page_of_all(self, wanted: WantedProcess, after: str, pages: PagesOfAll[Answer]) -> Answer:
+        """A page of all processes together, or of the one that is `wanted`. Raises InvalidInputError."""
+        (path, query), limit, ended = pages.question, pages.limit, pages.ended
+        neighbours = self.neighbours
+
+        async def own() -> Answer:
+            return pages.own(pages.read(after))
+
+        if neighbours is None or wanted is not None:
+            question = (path, {**query, "after": after, "limit": str(limit)})
+            return await self.of_one(wanted, question, own)
+        cursor, own_number = read_cursor(after), neighbours.own_number
+
+        def asked(process: int) -> Mapping[str, str] | None:
+            nothing = None if ended is None else {"after": str(ended), "limit": "1"}
+            return page_query(cursor, query, limit, process) or nothing
+
+        has_ended = cursor.get(own_number) == _ENDED
+        before = ended if has_ended else cursor.get(own_number)
+        mine = None if before is None and has_ended else pages.own(before)
+        replies = await neighbours.ask_all(path, asked)
+        page = merged_page(pages.name, cursor, own_number, mine, replies, limit)
+        whole: Answer = page | pages.members(pages_of(own_number, mine, replies))
+        return whole
 
 
 # The position of a reader in the changes of several processes, each of which counts its own.

@@ -12,6 +12,14 @@ from aiohttp import web
 from pydantic import Field
 
 from bridge_server.admin import other_processes
+from bridge_server.admin.other_processes import (
+    PROCESS,
+    Fields,
+    Pages,
+    ProcessAnswer,
+    Processes,
+    WantedProcess,
+)
 from bridge_server.admin.rows import AdminRows, body, read_choice, read_place, shortened, wanted_page
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
@@ -105,7 +113,7 @@ class OutboxMessageDetailsAnswer(WholeMessageAnswer):
     """A message with its headers and its last attempts. Its body is there only for an event of a project."""
 
     last_attempts: list[DeliveryAttemptAnswer]
-    processes: NotRequired[list[other_processes.ProcessAnswer]]
+    processes: NotRequired[list[ProcessAnswer]]
 
 
 class DeliveryAttemptsAnswer(shapes.TypedDict):
@@ -114,7 +122,7 @@ class DeliveryAttemptsAnswer(shapes.TypedDict):
     attempts: list[DeliveryAttemptAnswer]
     outcomes: dict[str, dict[str, shapes.Count]]
     next: shapes.NextPage | None
-    processes: NotRequired[list[other_processes.ProcessAnswer]]
+    processes: NotRequired[list[ProcessAnswer]]
 
 
 class DeliveryAttemptDetailsAnswer(DeliveryAttemptAnswer):
@@ -139,10 +147,10 @@ class OutboxAdmin:
         clock: Clock,
         attempts: AttemptLog,
         headers_of: HeadersOf,
-        neighbours: other_processes.Neighbours | None,
+        processes: Processes,
     ) -> None:
         self._store, self._dispatcher, self._clock = store, dispatcher, clock
-        self._attempts, self._headers_of, self._neighbours = attempts, headers_of, neighbours
+        self._attempts, self._headers_of, self._processes = attempts, headers_of, processes
 
     async def messages(self, query: Mapping[str, str], after: str, limit: int) -> OutboxMessagesAnswer:
         """A page of the messages that the query chooses, newest first. Raises InvalidInputError."""
@@ -160,13 +168,11 @@ class OutboxAdmin:
             following = f"{page.rest.row_id}" + (f"-{page.rest.died_at_ms}" if page.rest.died_at_ms else "")
         return {"messages": [message_fields(stored, now_ms) for stored in page.messages], "next": following}
 
-    async def message(
-        self, name: str, process: other_processes.WantedProcess = None
-    ) -> OutboxMessageDetailsAnswer:
+    async def message(self, name: str, process: WantedProcess = None) -> OutboxMessageDetailsAnswer:
         """A message with its last attempts. Raises MessageNotFoundError."""
         row_id, message_id = read_id(name)
 
-        async def own() -> other_processes.Fields:
+        async def own() -> Fields:
             whole, now_ms = await self._store.whole(row_id, message_id), self._clock.now_ms()
             attempts = [each for each in self._attempts.before(None) if each.message_id == message_id]
             is_webhook = whole.message.channel in ("http", "https")
@@ -177,10 +183,10 @@ class OutboxAdmin:
             }
 
         path = f"{_OUTBOX}/{row_id}-{quote(message_id, safe='')}"
-        return await other_processes.of_all(self._neighbours, process, (path, {}), own, merged_message)
+        return await self._processes.of_all(process, (path, {}), own, merged_message)
 
     async def attempts(
-        self, query: Mapping[str, str], after: str, limit: int, process: other_processes.WantedProcess = None
+        self, query: Mapping[str, str], after: str, limit: int, process: WantedProcess = None
     ) -> DeliveryAttemptsAnswer:
         """A page of the attempts that the query chooses, newest first. Raises InvalidInputError."""
         chosen = {name: query[name] for name in ("kind", "destination") if name in query}
@@ -201,16 +207,14 @@ class OutboxAdmin:
                 "next": str(found[limit - 1].number) if len(found) > limit else None,
             }
 
-        def outcomes(pages: other_processes.Pages) -> other_processes.Fields:
+        def outcomes(pages: Pages) -> Fields:
             return {"outcomes": other_processes.added([page["outcomes"] for page in pages.values()])}
 
         question = (_ATTEMPTS, chosen)
         pages = other_processes.PagesOfAll("attempts", question, limit, own, outcomes, ended=_BEFORE_ALL)
-        return await other_processes.page_of_all(self._neighbours, process, after, pages)
+        return await self._processes.page_of_all(process, after, pages)
 
-    async def attempt(
-        self, name: str, process: other_processes.WantedProcess = None
-    ) -> DeliveryAttemptDetailsAnswer:
+    async def attempt(self, name: str, process: WantedProcess = None) -> DeliveryAttemptDetailsAnswer:
         """One attempt. Raises AttemptNotFoundError, NotFoundError, InvalidInputError, UnavailableError."""
         if not _ATTEMPT.fullmatch(name):
             raise models.AttemptNotFoundError
@@ -223,7 +227,7 @@ class OutboxAdmin:
             content = None if found.body is None else orjson.loads(found.body)
             return {**attempt_fields(found), "body": content}
 
-        return await other_processes.of_one(self._neighbours, process, (f"{_ATTEMPTS}/{number}", {}), own)
+        return await self._processes.of_one(process, (f"{_ATTEMPTS}/{number}", {}), own)
 
     async def retry(self, name: str) -> OutboxMessageAnswer:
         """Have a message sent now. Raises MessageNotFoundError, MessageBeingSentError."""
@@ -268,20 +272,16 @@ class OutboxAdmin:
 
     async def handle_attempts(self, request: web.Request) -> DeliveryAttemptsAnswer:
         """The last 500 attempts to deliver since the start, newest first, and the outcomes of all."""
-        process = other_processes.wanted_process(request, self._neighbours)
+        process = self._processes.wanted(request)
         return await self.attempts(request.query, *wanted_page(request), process)
 
     async def handle_attempt(self, request: web.Request) -> DeliveryAttemptDetailsAnswer:
         """An attempt to deliver; in test mode with the body that was sent, up to 16 KiB."""
-        return await self.attempt(
-            request.match_info["number"], other_processes.wanted_process(request, self._neighbours)
-        )
+        return await self.attempt(request.match_info["number"], self._processes.wanted(request))
 
     async def handle_message(self, request: web.Request) -> OutboxMessageDetailsAnswer:
         """A message with its headers and its last attempts."""
-        return await self.message(
-            request.match_info["id"], other_processes.wanted_process(request, self._neighbours)
-        )
+        return await self.message(request.match_info["id"], self._processes.wanted(request))
 
     async def handle_drop(self, request: web.Request) -> None:
         """The message is deleted for good."""
@@ -337,7 +337,7 @@ def message_fields(stored: models.StoredMessage, now_ms: int) -> OutboxMessageAn
     }
 
 
-def merged_message(pages: other_processes.Pages) -> other_processes.Fields:
+def merged_message(pages: Pages) -> Fields:
     """A message with the attempts of all processes, newest first."""
     attempts = [
         {**each, "process": number} for number, fields in pages.items() for each in fields["last_attempts"]
@@ -414,13 +414,13 @@ def outbox_routes(outbox: OutboxAdmin, rows: AdminRows) -> tuple[Route, ...]:
               "Drop all dead messages of a destination", "How many there were.",
               body=DestinationShape, body_example=_EXAMPLE),
         read(_ATTEMPTS, "outbox-attempts", outbox.handle_attempts, "List attempts", "A page.",
-             parameters=(_KIND, _DESTINATION, other_processes.PROCESS, *shapes.page_parameters()),
+             parameters=(_KIND, _DESTINATION, PROCESS, *shapes.page_parameters()),
              needs_database=False),
         read(f"{_ATTEMPTS}/{{number:[^/]{{1,128}}}}", "outbox-attempt", outbox.handle_attempt,
-             "Show an attempt", "The attempt.", parameters=(_NUMBER, other_processes.PROCESS),
+             "Show an attempt", "The attempt.", parameters=(_NUMBER, PROCESS),
              problems=(models.AttemptNotFoundError, InvalidInputError), needs_database=False),
         read(_MESSAGE, "outbox-message", outbox.handle_message, "Show a message", "The message.",
-             parameters=(_ID, other_processes.PROCESS),
+             parameters=(_ID, PROCESS),
              problems=(models.MessageNotFoundError, InvalidInputError)),
         write("DELETE", _MESSAGE, "drop-message", outbox.handle_drop, "Drop a message", "It is dropped.",
               parameters=(_ID,), problems=unchanged),

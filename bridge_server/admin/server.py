@@ -10,8 +10,8 @@ from typing import Annotated, Any, NotRequired
 from aiohttp import web
 from pydantic import WithJsonSchema
 
-from bridge_server.admin import other_processes
 from bridge_server.admin.clients import ListedClientAnswer, client_fields, heaviest_fields
+from bridge_server.admin.other_processes import PROCESS, Fields, Pages, ProcessAnswer, Processes, added
 from bridge_server.admin.rows import AdminRows
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, UnavailableError
@@ -99,7 +99,7 @@ class OneServerFiguresAnswer(TypedDict):
     clients: list[ListedClientAnswer]
 
 
-class ProcessFiguresAnswer(other_processes.ProcessAnswer):
+class ProcessFiguresAnswer(ProcessAnswer):
     """The figures of one of several processes; null if it did not answer."""
 
     figures: OneServerFiguresAnswer | None
@@ -126,21 +126,19 @@ class FigureSources:
 
 
 class StatsAdmin:
-    """Puts the figures of this process together, and of the others on the database if it has `neighbours`."""
+    """Puts the figures of this process together, and of the others on the database."""
 
-    def __init__(
-        self, sources: FigureSources, clock: Clock, neighbours: other_processes.Neighbours | None
-    ) -> None:
-        self._sources, self._clock, self._neighbours = sources, clock, neighbours
+    def __init__(self, sources: FigureSources, clock: Clock, processes: Processes) -> None:
+        self._sources, self._clock, self._processes = sources, clock, processes
         self._began_us = clock.elapsed_us()
 
     async def handle(self, request: web.Request) -> ServerFiguresAnswer:
         """Numbers of sessions, calls, sockets and messages, and the five clients with the most requests of
         the last hour.
         """
-        wanted = other_processes.wanted_process(request, self._neighbours)
-        return await other_processes.of_all(
-            self._neighbours, wanted, (request.path, {}), self._own, merged_fields, shown_as="figures"
+        wanted = self._processes.wanted(request)
+        return await self._processes.of_all(
+            wanted, (request.path, {}), self._own, merged_fields, shown_as="figures"
         )
 
     async def _own(self) -> ServerFiguresAnswer:
@@ -212,11 +210,11 @@ def _size(file: Path) -> int:
         return 0
 
 
-def merged_fields(pages: other_processes.Pages) -> other_processes.Fields:
+def merged_fields(pages: Pages) -> Fields:
     """The server at a glance, all its processes together."""
     found = [*pages.values()]
     return {
-        **other_processes.added(found, _OF_THE_DATABASE),
+        **added(found, _OF_THE_DATABASE),
         "up_seconds": max(each["up_seconds"] for each in found),
         "clients": heaviest_fields(pages, "requests", _HEAVIEST),
     }
@@ -227,7 +225,7 @@ def stats_routes(stats: StatsAdmin, rows: AdminRows) -> tuple[Route, ...]:
     row = rows.under("Observation").read
     return (
         row("/admin/stats", "stats", stats.handle, "The server at a glance", "The figures.",
-            parameters=(other_processes.PROCESS,), problems=(InvalidInputError,)),
+            parameters=(PROCESS,), problems=(InvalidInputError,)),
     )  # fmt: skip
 
 

@@ -8,8 +8,14 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from bridge_server.admin import other_processes
-from bridge_server.admin.other_processes import Fields, Pages, ProcessAnswer, WantedProcess
+from bridge_server.admin.other_processes import (
+    PROCESS,
+    Fields,
+    Pages,
+    ProcessAnswer,
+    Processes,
+    WantedProcess,
+)
 from bridge_server.admin.rows import ANY_ID, AdminRows, read_after, read_place, shortened, wanted_page
 from bridge_server.admin.traffic_records import CallLives, KeptRequestAnswer, NamedThingAnswer, named
 from bridge_server.kernel.errors import InvalidInputError
@@ -75,7 +81,7 @@ class SessionAdmin:
 
     def __init__(self, lives: CallLives, relay: Relay, activities: Activities) -> None:
         self._sessions, self._requests = lives.sessions, lives.requests
-        self._neighbours, self._status_ms = lives.neighbours, lives.status_ms
+        self._processes, self._status_ms = lives.processes, lives.status_ms
         self._relay, self._activities = relay, activities
 
     async def page(self, after: str, limit: int, process: WantedProcess = None) -> LivingSessionsAnswer:
@@ -88,7 +94,7 @@ class SessionAdmin:
             return {"sessions": [self._fields(each) for each in page.sessions], "next": following}
 
         question = (_SESSIONS, {"after": after, "limit": str(limit)})
-        return await other_processes.of_all(self._neighbours, process, question, own, merged_page)
+        return await self._processes.of_all(process, question, own, merged_page)
 
     async def story(self, handle: str, process: WantedProcess = None) -> SessionStoryAnswer:
         """A session, its timeline, and the requests that are kept. Raises SessionNotFoundError."""
@@ -104,7 +110,7 @@ class SessionAdmin:
             }
 
         path = f"{_SESSIONS}/{quote(handle, safe='')}"
-        return await other_processes.of_all(self._neighbours, process, (path, {}), own, merged_story)
+        return await self._processes.of_all(process, (path, {}), own, merged_story)
 
     async def count(self) -> int:
         """The number of living sessions; it may be a minute old."""
@@ -161,15 +167,11 @@ class SessionAdmin:
 
     async def handle_page(self, request: web.Request) -> LivingSessionsAnswer:
         """Sessions that live, newest first. Ids are shortened, because a whole id is a capability."""
-        return await self.page(
-            *wanted_page(request), other_processes.wanted_process(request, self._neighbours)
-        )
+        return await self.page(*wanted_page(request), self._processes.wanted(request))
 
     async def handle_story(self, request: web.Request) -> SessionStoryAnswer:
         """A session with its timeline, and the requests about it that are still kept."""
-        return await self.story(
-            request.match_info["handle"], other_processes.wanted_process(request, self._neighbours)
-        )
+        return await self.story(request.match_info["handle"], self._processes.wanted(request))
 
     async def handle_end(self, request: web.Request) -> None:
         """The session ends for both sides, with its calls."""
@@ -253,10 +255,10 @@ class TopicAdmin:
         topics: TopicList,
         sockets_on: Callable[[Topic], int],
         traffic: TrafficLog | None,
-        neighbours: other_processes.Neighbours | None,
+        processes: Processes,
     ) -> None:
         self._topics, self._sockets_on = topics, sockets_on
-        self._traffic, self._neighbours = traffic, neighbours
+        self._traffic, self._processes = traffic, processes
 
     async def page(self, after: str, limit: int, process: WantedProcess = None) -> ListedTopicsAnswer:
         """A page of topics. Raises InvalidInputError."""
@@ -273,13 +275,11 @@ class TopicAdmin:
             }
 
         question = (_TOPICS, {"after": after, "limit": str(limit)})
-        return await other_processes.of_all(self._neighbours, process, question, own, merged_topics)
+        return await self._processes.of_all(process, question, own, merged_topics)
 
     async def handle_page(self, request: web.Request) -> ListedTopicsAnswer:
         """Topics that clients of generation 2.x are subscribed to, connected or not. Topics are shortened."""
-        return await self.page(
-            *wanted_page(request), other_processes.wanted_process(request, self._neighbours)
-        )
+        return await self.page(*wanted_page(request), self._processes.wanted(request))
 
     def _fields(self, listed: ListedTopic, kinds: dict[str, TopicKind]) -> ListedTopicAnswer:
         shown = shortened(listed.topic)
@@ -323,11 +323,11 @@ def session_routes(sessions: SessionAdmin, topics: TopicAdmin, rows: AdminRows) 
     rows = rows.under("Observation")
     return (
         rows.read(_SESSIONS, "sessions", sessions.handle_page, "List sessions", "A page.",
-                  parameters=(other_processes.PROCESS, *page_parameters())),
+                  parameters=(PROCESS, *page_parameters())),
         rows.read(_SESSION, "shown-session", sessions.handle_story, "Show a session", "The session.",
-                  parameters=(other_processes.PROCESS,), problems=(SessionNotFoundError, InvalidInputError)),
+                  parameters=(PROCESS,), problems=(SessionNotFoundError, InvalidInputError)),
         rows.write("DELETE", _SESSION, "end-shown-session", sessions.handle_end,
                    "End a session", "It has ended.", problems=(SessionNotFoundError,)),
         rows.read(_TOPICS, "topics", topics.handle_page, "List topics of 2.x", "A page.",
-                  parameters=(other_processes.PROCESS, *page_parameters())),
+                  parameters=(PROCESS, *page_parameters())),
     )  # fmt: skip

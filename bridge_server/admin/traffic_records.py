@@ -6,7 +6,7 @@ from typing import Annotated, Any, NotRequired, TypeAlias, cast
 
 import orjson
 
-from bridge_server.admin import other_processes
+from bridge_server.admin.other_processes import Fields, Pages, ProcessAnswer, Processes, WantedProcess
 from bridge_server.admin.rows import Handles, shortened
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, LimitError
@@ -83,7 +83,7 @@ class KeptRequestsAnswer(TypedDict):
     requests: list[KeptRequestAnswer]
     last: Count | Annotated[str, text("1:12,2:7")]
     next: NotRequired[NextPage | None]
-    processes: NotRequired[list[other_processes.ProcessAnswer]]
+    processes: NotRequired[list[ProcessAnswer]]
 
 
 class CallStepAnswer(TypedDict):
@@ -103,7 +103,7 @@ class CallLifeAnswer(TypedDict):
     state: Annotated[str, one_of("waiting", "answered", "gone")]
     expires_at: Moment | None
     steps: list[CallStepAnswer]
-    processes: NotRequired[list[other_processes.ProcessAnswer]]
+    processes: NotRequired[list[ProcessAnswer]]
 
 
 # The session and the call that a request of the bridge is about, by its path or by its answer.
@@ -314,20 +314,22 @@ class CallLives:
         requests: Requests,
         pending_of: Callable[[Queue], Awaitable[Sequence[PendingMessage]]],
         status_ms: int,
-        neighbours: other_processes.Neighbours | None,
+        processes: Processes,
     ) -> None:
         self.sessions, self.requests, self._pending_of = sessions, requests, pending_of
-        self.status_ms, self.neighbours = status_ms, neighbours
+        self.status_ms, self.processes = status_ms, processes
         self.handles = requests.handles
 
-    async def of(self, call_id: str, process: other_processes.WantedProcess = None) -> CallLifeAnswer:
+    async def of(self, call_id: str, process: WantedProcess = None) -> CallLifeAnswer:
         """The lifetime of this call. Raises CallNotFoundError, NotFoundError, UnavailableError."""
         handle = self.handles.of(call_id)
+
+        async def own() -> CallLifeAnswer | None:
+            return await self._own(call_id)
+
         path = f"{_CALLS}/{handle}"
-        neighbours = None if handle is None else self.neighbours
-        life: CallLifeAnswer | None = await other_processes.of_all(
-            neighbours, process, (path, {}), lambda: self._own(call_id), merged_life
-        )
+        asked = own() if handle is None else self.processes.of_all(process, (path, {}), own, merged_life)
+        life = await asked
         if life is None:
             raise CallNotFoundError
         return life
@@ -441,7 +443,7 @@ def request_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) ->
     """One request; with its contents where they are kept."""
     exchange = recorded.exchange
     subject = subject_of(exchange)
-    fields: other_processes.Fields = {
+    fields: Fields = {
         **line_fields(recorded, traffic),
         "session": named(subject.session_id, handles),
         "call": named(subject.call_id, handles),
@@ -478,7 +480,7 @@ def named(any_id: str | None, handles: Handles) -> NamedThingAnswer | None:
     return None if any_id is None else {"id": shortened(any_id), "handle": handles.of(any_id)}
 
 
-def merged_life(lives: other_processes.Pages) -> other_processes.Fields:
+def merged_life(lives: Pages) -> Fields:
     """The lifetime with the steps that any process has recorded. Raises CallNotFoundError if none has any."""
     if not lives:
         raise CallNotFoundError
@@ -500,12 +502,12 @@ def merged_life(lives: other_processes.Pages) -> other_processes.Fields:
     }
 
 
-def _of_its_time(steps: Sequence[other_processes.Fields]) -> list[other_processes.Fields]:
+def _of_its_time(steps: Sequence[Fields]) -> list[Fields]:
     """Without requests of the session from before the call was asked, or from after it was answered."""
     asked = [milliseconds_of(step["at"]) for step in steps if step["step"] == "asked"]
     answered = [milliseconds_of(step["at"]) for step in steps if step["step"] == "answered"]
 
-    def is_of_its_time(step: other_processes.Fields) -> bool:
+    def is_of_its_time(step: Fields) -> bool:
         if step["request"] is None or step["request"]["call"] is not None:
             return True
         moment_ms = milliseconds_of(step["at"])

@@ -12,7 +12,7 @@ from bridge_server.admin.accounts import AccountAdmin, InboxAdmin, account_route
 from bridge_server.admin.clients import AddressLimits, ClientAdmin, client_routes
 from bridge_server.admin.delivery_tests import PushTests, WebhookTests, delivery_test_routes
 from bridge_server.admin.notifications import NotificationAdmin, notification_routes
-from bridge_server.admin.other_processes import Neighbours
+from bridge_server.admin.other_processes import Neighbours, Processes
 from bridge_server.admin.outbox import OutboxAdmin, outbox_routes
 from bridge_server.admin.projects import ProjectAdmin, project_routes
 from bridge_server.admin.rows import KEY_BYTES, AdminRows, Handles
@@ -62,7 +62,7 @@ class Admin:
             neighbours = Neighbours(
                 backend.processes, backend.own_number, lambda: secret_of(live.current.admin_token)
             )
-        self.neighbours = neighbours
+        self.neighbours, processes = neighbours, Processes(neighbours)
         self.handles = Handles(_key_of_handles(settings))
         self.requests = Requests(traffic, self.handles, clock)
         self.streams = None if traffic is None else TrafficStreams(traffic, self.requests.fields)
@@ -73,7 +73,7 @@ class Admin:
         self.wallet = WalletAdmin(wallet.accounts, TransactionListing(database), settings.audit_file)
         self.outbox = OutboxAdmin(
             MessageStore(database, pushes=PUSHES), services.dispatcher, clock, observation.attempts,
-            foundation.webhooks.headers, neighbours,
+            foundation.webhooks.headers, processes,
         )  # fmt: skip
         sender = noted(foundation.webhook_sender, observation)
         self.webhook_tests = WebhookTests(sender, clock, foundation.ids, foundation.stopping)
@@ -81,12 +81,12 @@ class Admin:
         self.settings = server.SettingsAdmin(foundation.live.shown, services.readiness)
         sessions, status_ms = SessionList(database, clock), settings.status_ttl * 1_000
         pending = partial(pending_of, database)
-        self.lives = CallLives(sessions, self.requests, pending, status_ms, neighbours)
+        self.lives = CallLives(sessions, self.requests, pending, status_ms, processes)
         relay, seen = relay_service(foundation), observation.activities
         self.sessions = SessionAdmin(self.lives, relay, seen)
         sockets_on = services.sockets.second.sockets_on
-        self.topics = TopicAdmin(TopicList(database, clock), sockets_on, traffic, neighbours)
-        self.clients = ClientAdmin(observation.clients, _limits(foundation, observation, rooms), neighbours)
+        self.topics = TopicAdmin(TopicList(database, clock), sockets_on, traffic, processes)
+        self.clients = ClientAdmin(observation.clients, _limits(foundation, observation, rooms), processes)
         senders = services.push.provider_senders
         sources = server.FigureSources(
             sessions, observation.made, observation.clients,
@@ -95,7 +95,7 @@ class Admin:
             lambda: {channel: sender.outcomes for channel, sender in senders.items()},
             settings.database_file,
         )  # fmt: skip
-        self.stats = server.StatsAdmin(sources, clock, neighbours)
+        self.stats = server.StatsAdmin(sources, clock, processes)
         foundation.events.subscribe(
             Delivered, lambda event: observation.made.count(server.NOTIFICATION, len(event.accounts))
         )

@@ -296,7 +296,7 @@ class TrafficPage:
         answers_calls: bool,
     ) -> None:
         self._approvals, self._streams, self._lives = approvals, streams, lives
-        self._handles, self._neighbours = lives.handles, lives.neighbours
+        self._handles, self._neighbours = lives.handles, lives.processes.neighbours
         self._lists = None
         if streams is not None:
             spell = partial(line_fields, traffic=streams.traffic)
