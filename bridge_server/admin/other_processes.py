@@ -368,13 +368,17 @@ class Processes:
         return merged
 
     async def of_one(
-        self, wanted: WantedProcess, question: Question, own: Callable[[], Awaitable[Answer]]
+        self,
+        wanted: WantedProcess,
+        question: Question,
+        own: Callable[[], Awaitable[Answer]],
+        wait_seconds: float = 0.0,
     ) -> Answer:
         """The answer of this process, or of another one that is `wanted`."""
         neighbours = self.neighbours
         if neighbours is None or not isinstance(wanted, int) or wanted == neighbours.own_number:
             return await own()
-        answer: Answer = await neighbours.ask_one(wanted, *question)
+        answer: Answer = await neighbours.ask_one(wanted, *question, wait_seconds)
         return answer
 
     async def page_of_all(self, wanted: WantedProcess, after: str, pages: PagesOfAll[Answer]) -> Answer:

@@ -97,19 +97,20 @@ class RequestLists:
     ) -> KeptRequestsAnswer:
         """The changes, oldest first; with a wait, once there is one. Raises InvalidInputError."""
         neighbours, since, wait_seconds = self._processes.neighbours, following.since, following.wait_seconds
-        if isinstance(process, int) and neighbours is not None and process != neighbours.own_number:
-            query = {"filter": words, "since": since, "wait": str(wait_seconds), "limit": str(limit)}
-            theirs: KeptRequestsAnswer = await neighbours.ask_one(process, TRAFFIC, query, wait_seconds)
-            return theirs
-        if neighbours is None or process is not None:
+        if neighbours is not None and process is None:
+            merged: KeptRequestsAnswer = await self._changes_of_all(neighbours, words, following, limit)
+            return merged
+
+        async def own() -> KeptRequestsAnswer:
             if neighbours is None:
                 known = records.read_number(since)
             else:
                 known = read_position(since, neighbours.own_number)
             found = await self._news(read_filter(words, self._handles), known or 0, wait_seconds)
             return self._page_of_changes(found, limit)
-        merged: KeptRequestsAnswer = await self._changes_of_all(neighbours, words, following, limit)
-        return merged
+
+        query = {"filter": words, "since": since, "wait": str(wait_seconds), "limit": str(limit)}
+        return await self._processes.of_one(process, (TRAFFIC, query), own, wait_seconds)
 
     async def one(self, number: int, process: WantedProcess = None) -> records.KeptRequestAnswer:
         """One request. Raises RequestNotKeptError, NotFoundError, InvalidInputError, UnavailableError."""

@@ -29,7 +29,7 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.history import HistoryStore
 from bridge_server.notify.models import Delivered
-from bridge_server.notify.service import Audiences, AudienceStore
+from bridge_server.notify.service import Audiences
 from bridge_server.outbox.message_store import MessageStore, pending_of
 from bridge_server.pubsub.v2_list import TopicList
 from bridge_server.relay.store import SessionList
@@ -67,7 +67,7 @@ class Admin:
         self.requests = Requests(traffic, self.handles, clock)
         self.streams = None if traffic is None else TrafficStreams(traffic, self.requests.fields)
         self.history = history = HistoryStore(database)
-        self.audiences = Audiences(AudienceStore(database), services.notifications)
+        self.audiences = Audiences(database, services.notifications)
         self.accounts = AccountAdmin(projects, history, clock)
         self.approvals = ApprovalAdmin(ApprovalStore(database), wallet.approvals, clock)
         self.wallet = WalletAdmin(wallet.accounts, TransactionListing(database), settings.audit_file)

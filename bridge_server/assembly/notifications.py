@@ -16,13 +16,7 @@ from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.background import running
 from bridge_server.notify.models import Delivered, Notification, NotifyRequest
 from bridge_server.notify.routes import NotifyHandlers, notify_routes
-from bridge_server.notify.service import (
-    DEVICE,
-    Audiences,
-    AudienceStore,
-    NotificationLifetimes,
-    Notifications,
-)
+from bridge_server.notify.service import DEVICE, Audiences, NotificationLifetimes, Notifications
 from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NewSubscription, ProjectId, TypeId
@@ -53,7 +47,7 @@ def notifications_of(foundation: Foundation, services: ProjectServices) -> Notif
 
 def notify_room(foundation: Foundation, services: ProjectServices, notifications: Notifications) -> Room:
     """The endpoints of notifications."""
-    audiences = Audiences(AudienceStore(foundation.database), notifications)
+    audiences = Audiences(foundation.database, notifications)
     handlers = NotifyHandlers(notifications, audiences, services.projects)
     settings = foundation.settings
     outcomes = notifications.outcomes

@@ -23,7 +23,7 @@ from bridge_server.web.answers import EventStream
 from bridge_server.web.bodies import json_object
 from bridge_server.web.prefer import polled, wanted_wait
 from bridge_server.web.routes import Access, DescribedAnswer, Parameter, Route
-from bridge_server.web.shapes import Work, answering, done, returned, text
+from bridge_server.web.shapes import Work, answering, returned, text
 
 _READER = web.RequestKey("reader", models.Reader)
 _NO_ORIGINS: frozenset[str] = frozenset()
@@ -53,6 +53,7 @@ _EVENT = 'id: 42\nevent: notification\ndata: {"id": "42", "title": "ETH is up"}\
 _STREAM = DescribedAnswer(
     200, "The stream, which does not end by itself.", Annotated[str, text(_EVENT)], routes.EVENTS
 )
+_PAGE = DescribedAnswer(200, "A page.", wire.InboxPageAnswer)
 _LAST_EVENT = (
     Parameter("Last-Event-ID", "The id of the last event that was received.", place="header"),
     Parameter("last_event_id", "As `Last-Event-ID`, for a page that opens its first stream."),
@@ -187,49 +188,46 @@ def inbox_routes(
 
     open_to_all, identified = Access(origins=shared), Access(identify=handlers.identify, origins=shared)
 
-    def row(
-        method: str, path: str, name: str, work: Work, summary: str, *answers: DescribedAnswer, **about: Any
-    ) -> Route:
+    def row(method: str, path: str, name: str, work: Work, summary: str, meaning: str, **about: Any) -> Route:
         signs_in, polls = name in _SIGNING_IN, about.get("polls", False)
+        about = {"answers": returned(work, meaning), **about}
         return Route(
             method=method, path=f"/inbox/{path}", name=name, handler=answering(work), waits=polls,
             body_limit_bytes=0 if method == "GET" else body_limit_bytes,
             access=open_to_all if signs_in else identified,
             limits=(every_request, SIGN_INS) if signs_in else (every_request,), who="app",
-            about=routes.About(work=work, tag=_TAG, summary=summary, answers=answers, **about),
+            about=routes.About(work=work, tag=_TAG, summary=summary, **about),
         )  # fmt: skip
 
     return (
-        row("POST", "nonce", "inbox-nonce", handlers.nonce, "Get a nonce",
-            *returned(handlers.nonce, "The nonce.")),
-        row("POST", "login", "inbox-login", handlers.login, "Sign in",
-            *returned(handlers.login, "The token of the account."), problems=(models.SignInRefusedError,),
+        row("POST", "nonce", "inbox-nonce", handlers.nonce, "Get a nonce", "The nonce."),
+        row("POST", "login", "inbox-login", handlers.login, "Sign in", "The token of the account.",
+            problems=(models.SignInRefusedError,),
             body=wire.SignInShape, body_example={"message": _MESSAGE, "signature": "0x" + "1b" * 65}),
-        row("POST", "logout", "inbox-logout", handlers.logout, "Sign out", *done("The token has ended.")),
-        row("GET", "subscriptions", "inbox-subscriptions", handlers.subscriptions, "List subscriptions",
-            *returned(handlers.subscriptions, "The subscriptions.")),
-        row("PUT", _SUBSCRIPTION, "inbox-subscribe", handlers.subscribe, "Subscribe, or change types",
-            *returned(handlers.subscribe, "The subscription."), problems=(projects.ProjectNotFoundError,),
+        row("POST", "logout", "inbox-logout", handlers.logout, "Sign out", "The token has ended."),
+        row("GET", "subscriptions", "inbox-subscriptions", handlers.subscriptions,
+            "List subscriptions", "The subscriptions."),
+        row("PUT", _SUBSCRIPTION, "inbox-subscribe", handlers.subscribe,
+            "Subscribe, or change types", "The subscription.", problems=(projects.ProjectNotFoundError,),
             body=SubscriptionShape, body_example={"notification_types": ["price-alert"]},
             body_is_optional=True),
-        row("DELETE", _SUBSCRIPTION, "inbox-unsubscribe", handlers.unsubscribe, "Unsubscribe",
-            *done("The account does not subscribe any more."),
+        row("DELETE", _SUBSCRIPTION, "inbox-unsubscribe", handlers.unsubscribe,
+            "Unsubscribe", "The account does not subscribe any more.",
             problems=(projects.ProjectNotFoundError, projects.SubscriptionNotFoundError)),
         row("GET", "notifications", "inbox-notifications", handlers.notifications, "List notifications",
-            DescribedAnswer(200, "A page.", wire.InboxPageAnswer), parameters=wire.PAGE_QUERY, polls=True),
+            "A page.", answers=(_PAGE,), parameters=wire.PAGE_QUERY, polls=True),
         row("POST", "notifications/read", "inbox-mark-read", handlers.mark_read,
-            "Mark notifications as read", *returned(handlers.mark_read, "How many were unread before."),
+            "Mark notifications as read", "How many were unread before.",
             body=wire.ReadShape, body_example={"ids": ["42"]}),
-        row("GET", "stream", "inbox-stream", handlers.stream, "Receive notifications as they come", _STREAM,
-            parameters=_LAST_EVENT, problems=(models.TooManyStreamsError,),
-            extensions={"x-event-stream": True}),
-        row("GET", "devices", "inbox-devices", handlers.devices, "List devices",
-            *returned(handlers.devices, "The devices.")),
-        row("POST", "devices", "inbox-add-device", handlers.add_device, "Register a device",
-            *returned(handlers.add_device, "The device."), problems=(models.TooManyDevicesError,),
+        row("GET", "stream", "inbox-stream", handlers.stream, "Receive notifications as they come",
+            "The stream.", answers=(_STREAM,), parameters=_LAST_EVENT,
+            problems=(models.TooManyStreamsError,), extensions={"x-event-stream": True}),
+        row("GET", "devices", "inbox-devices", handlers.devices, "List devices", "The devices."),
+        row("POST", "devices", "inbox-add-device", handlers.add_device, "Register a device", "The device.",
+            problems=(models.TooManyDevicesError,),
             body=wire.DeviceShape, body_example={"channel": "log"}),
         row("DELETE", _DEVICE, "inbox-remove-device", handlers.remove_device, "Remove a device",
-            *done("It is removed."), problems=(models.DeviceNotFoundError,)),
+            "It is removed.", problems=(models.DeviceNotFoundError,)),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from bridge_server.inbox.models import NotificationQuery, Overview, Page, ReadBy
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.projects.models import ProjectId, TypeId
-from bridge_server.projects.store import TURN_OF_FIGURES
+from bridge_server.projects.store import TURN_OF_FIGURES, counting
 from bridge_server.projects.subscriptions import ACCOUNT
 from bridge_server.storage import database as sql
 
@@ -102,28 +102,8 @@ RETURNING sending
 """
 
 
-def _counted(column: str) -> tuple[str, str]:
-    """Count deliveries that were marked as read in this column: by type and day, and by notification."""
-    return (
-        f"""
-        INSERT INTO daily_figures (project, type, day, {column})
-        SELECT sendings.project, sendings.type, sendings.sent_at_ms / 86400000, count(*)
-        FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value WHERE true
-        GROUP BY 1, 2, 3
-        ON CONFLICT (project, type, day) DO UPDATE SET {column} = daily_figures.{column} + excluded.{column}
-        """,  # noqa: S608 - a column's name
-        f"""
-        UPDATE notifications SET {column} = notifications.{column} + counted.deliveries
-        FROM (SELECT sendings.notification, count(*) AS deliveries
-              FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value
-              GROUP BY sendings.notification) AS counted
-        WHERE notifications.id = counted.notification
-        """,  # noqa: S608 - a column's name
-    )
-
-
-COUNT_READ = _counted("read")
-COUNT_BULK_MARKED = _counted("bulk_marked")
+COUNT_READ = counting("read")
+COUNT_BULK_MARKED = counting("bulk_marked")
 
 _LATER_THAN_ALL = 2**63 - 1
 

@@ -109,20 +109,14 @@ _Scanned: TypeAlias = tuple[OutcomeCursor, AccountOutcome]
 """The place of an account among the accounts of the notification, and its outcome."""
 
 _NOTIFICATION = f"""
-notifications.id, notifications.created_at_ms, notification_types.type_id, notifications.title,
-notifications.body, notifications.url, notifications.idempotency_key, notifications.sent, notifications.read,
-{BULK_MARKED}, notifications.rate_limited, notifications.type_not_subscribed
-"""
-NOTIFICATIONS = f"""
-SELECT {_NOTIFICATION}
+SELECT notifications.id, notifications.created_at_ms, notification_types.type_id, notifications.title,
+    notifications.body, notifications.url, notifications.idempotency_key, notifications.sent,
+    notifications.read, {BULK_MARKED}, notifications.rate_limited, notifications.type_not_subscribed
 FROM notifications CROSS JOIN notification_types ON notification_types.id = notifications.type
-WHERE notifications.project = ? AND notifications.id < ? ORDER BY notifications.id DESC LIMIT ?
+WHERE notifications.project = ?
 """  # noqa: S608 - only the constant above
-NOTIFICATION = f"""
-SELECT {_NOTIFICATION}
-FROM notifications CROSS JOIN notification_types ON notification_types.id = notifications.type
-WHERE notifications.project = ? AND notifications.id = ?
-"""  # noqa: S608 - only the constant above
+NOTIFICATIONS = f"{_NOTIFICATION} AND notifications.id < ? ORDER BY notifications.id DESC LIMIT ?"
+NOTIFICATION = f"{_NOTIFICATION} AND notifications.id = ?"
 
 # The outcome of a delivery, and when its user has read it.
 _STATE = """

@@ -143,11 +143,11 @@ _SEARCHED = 5_000  # the most rows that are searched at once for a type: a page 
 _AFTER_ALL = "~"  # no account id contains this character or a later one of Unicode
 
 
-class AudienceStore:
-    """Reads subscribers in the order of their account ids."""
+class Audiences:
+    """Sends for an app's backend and for the operator, by the rules and limits of every notification."""
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
+    def __init__(self, database: Database, notifications: Notifications) -> None:
+        self.database, self._notifications = database, notifications
 
     @reading
     def count(self, sender: Sender, type_id: TypeId | None) -> Transaction[int]:
@@ -177,13 +177,6 @@ class AudienceStore:
         rows = yield Statement(OF_TYPE, (number, *stretch, limit + 1))
         return _page(rows, limit, end)
 
-
-class Audiences:
-    """Sends for an app's backend and for the operator, by the rules and limits of every notification."""
-
-    def __init__(self, store: AudienceStore, notifications: Notifications) -> None:
-        self._store, self._notifications = store, notifications
-
     async def notify(
         self, sender: Sender, wanted: models.AudienceRequest, is_dry_run: bool
     ) -> AudienceOutcome:
@@ -193,8 +186,8 @@ class Audiences:
         audience, total = wanted.audience, None
         if isinstance(audience, models.SubscriberAudience):
             if not wanted.after:
-                total = await self._store.count(sender, audience.type_id)
-            keys, following = await self._store.page(sender, audience.type_id, wanted.after, _AT_ONCE)
+                total = await self.count(sender, audience.type_id)
+            keys, following = await self.page(sender, audience.type_id, wanted.after, _AT_ONCE)
         else:
             keys, following, total = dict(audience), None, len(audience)
         request = NotifyRequest(wanted.notification, wanted.notification_id, keys)

@@ -99,23 +99,35 @@ DELETE FROM deliveries WHERE (account, sending) IN
      FROM json_each(?) AS old CROSS JOIN deliveries ON deliveries.sending = old.value LIMIT ?)
 RETURNING sending, read_at_ms
 """
-# Counts deliveries that were deleted unread. Bulk-marked deliveries do not count as lapsed.
-COUNT_LAPSED = """
-INSERT INTO daily_figures (project, type, day, lapsed)
-SELECT sendings.project, sendings.type, sendings.sent_at_ms / 86400000, count(*)
-FROM json_each(?) AS unread CROSS JOIN sendings ON sendings.id = unread.value
-CROSS JOIN projects ON projects.id = sendings.project AND sendings.id > projects.read_through WHERE true
-GROUP BY 1, 2, 3
-ON CONFLICT (project, type, day) DO UPDATE SET lapsed = daily_figures.lapsed + excluded.lapsed
-"""
-COUNT_LAPSED_OF_NOTIFICATIONS = """
-UPDATE notifications SET lapsed = notifications.lapsed + counted.deliveries
-FROM (SELECT sendings.notification, count(*) AS deliveries
-      FROM json_each(?) AS unread CROSS JOIN sendings ON sendings.id = unread.value
-      CROSS JOIN projects ON projects.id = sendings.project AND sendings.id > projects.read_through
-      GROUP BY sendings.notification) AS counted
-WHERE notifications.id = counted.notification
-"""
+
+
+def counting(column: str, joined: str = "") -> tuple[str, str]:
+    """Count deliveries, one for each sending of a JSON array, in this column: by type and day, and by
+    notification. `joined` chooses among them.
+    """
+    return (
+        f"""
+        INSERT INTO daily_figures (project, type, day, {column})
+        SELECT sendings.project, sendings.type, sendings.sent_at_ms / 86400000, count(*)
+        FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value {joined} WHERE true
+        GROUP BY 1, 2, 3
+        ON CONFLICT (project, type, day) DO UPDATE SET {column} = daily_figures.{column} + excluded.{column}
+        """,  # noqa: S608 - a column's name
+        f"""
+        UPDATE notifications SET {column} = notifications.{column} + counted.deliveries
+        FROM (SELECT sendings.notification, count(*) AS deliveries
+              FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value {joined}
+              GROUP BY sendings.notification) AS counted
+        WHERE notifications.id = counted.notification
+        """,  # noqa: S608 - a column's name
+    )
+
+
+# Deliveries that were deleted unread; not the bulk-marked ones.
+COUNT_LAPSED = counting(
+    "lapsed",
+    "CROSS JOIN projects ON projects.id = sendings.project AND sendings.id > projects.read_through",
+)
 DELETE_SENDINGS = """
 DELETE FROM sendings WHERE id IN (SELECT value FROM json_each(?))
     AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.sending = sendings.id)
@@ -320,13 +332,6 @@ class ProjectStore:
         yield ProjectChanged(project_id)
         return (yield from find_project(project_id))
 
-
-class NotificationTypeStore:
-    """Durable notification types. An unknown project raises ProjectNotFoundError."""
-
-    def __init__(self, database: sql.Database) -> None:
-        self.database = database
-
     @sql.reading
     def types(self, project_id: ProjectId) -> sql.Transaction[list[NotificationType]]:
         """The project's types, oldest first."""
@@ -452,8 +457,8 @@ def delete_sendings(sendings: sql.Value, limit: int) -> sql.Transaction[int]:
     """
     deliveries = yield sql.Statement(DELETE_DELIVERIES, (sendings, limit))
     unread = sql.json_array(sending for sending, read_at_ms in deliveries if read_at_ms is None)
-    yield sql.Statement(COUNT_LAPSED, (unread,))
-    yield sql.Statement(COUNT_LAPSED_OF_NOTIFICATIONS, (unread,))
+    for statement in COUNT_LAPSED:
+        yield sql.Statement(statement, (unread,))
     emptied = yield sql.Statement(DELETE_SENDINGS, (sendings,))
     notifications = sql.json_array(notification for (notification,) in emptied)
     deleted = yield from delete_unsent_notifications(notifications)
