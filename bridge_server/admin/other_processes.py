@@ -1,6 +1,4 @@
-"""Figures and lists that each process keeps in memory: the process of a request asks the others, and merges
-their answers. Without neighbours there is one process.
-"""
+"""Figures and lists that processes keep in memory: one asks the others, and merges their answers."""
 
 import asyncio
 import re
@@ -311,16 +309,14 @@ def _next(name: str, cursor: Cursor, pages: Pages, shown: Sequence[Fields]) -> s
 
 
 class PagesOfAll(NamedTuple, Generic[Answer]):
-    """A list that each process keeps under a `name`; `members` are made of the pages of all processes. A
-    process whose entries were all shown is asked for `ended`, and without it for nothing.
-    """
+    """A list that each process keeps under a `name`; `members` are made of the pages of all processes."""
 
     name: str
     question: Question
     limit: int
     own: Callable[[int | None], Answer]
     members: Callable[[Pages], Fields]
-    ended: int | None = None  # a number before which there are no entries
+    ended: int | None = None  # no entry has a lower number: asked of a process that has shown all
     read: Callable[[str], int | None] = read_after  # reads `after` of a page of one process
 
 
@@ -331,9 +327,7 @@ class Processes:
         self.neighbours = neighbours
 
     def wanted(self, request: web.Request) -> WantedProcess:
-        """The process that a request names. Raises InvalidInputError; NotFoundError if it was sent to
-        another.
-        """
+        """The process that a request names. Raises InvalidInputError, NotFoundError if it came to another."""
         neighbours = self.neighbours
         process, addressee = request.query.get("process"), request.headers.get(_ADDRESSEE)
         if addressee is not None and neighbours is not None and addressee != str(neighbours.own_number):

@@ -97,9 +97,8 @@ def read_choice(name: str, word: str | None, kinds: type[Kind]) -> Kind | None:
 
 
 class Handles:
-    """Turns an id into its handle and back, by a key of 16 bytes. Operators name sessions and calls by
-    handles, because their ids are capabilities. Ids that the server has not made, which are no UUIDs, have no
-    handle.
+    """Turns an id into its handle and back. Operators name sessions and calls by handles, as ids are
+    capabilities. Ids that the server has not made, which are no UUIDs, have no handle.
     """
 
     def __init__(self, key: bytes) -> None:

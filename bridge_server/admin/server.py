@@ -261,9 +261,7 @@ class SettingsReportAnswer(TypedDict):
 
 
 class SettingsAdmin:
-    """Shows readiness, and the settings that `shown` returns by name. A running server's settings are changed
-    in its file, and by SIGHUP.
-    """
+    """Shows readiness, and the settings of `shown`, which are changed in their file, and by SIGHUP."""
 
     def __init__(self, shown: Callable[[], Mapping[str, Any]], readiness: Readiness) -> None:
         self._shown, self._readiness = shown, readiness

@@ -1,7 +1,6 @@
-"""The record of requests as server-sent events, for the operators who read it now.
-
-Requests pile up for a moment and are written together, the newest hundred at most, and a hundred a second
-while there are more: what a stream costs does not grow with the traffic.
+"""The record of requests as server-sent events. Requests pile up for a moment and are written together, the
+newest hundred at most, and a hundred a second while there are more: what a stream costs does not grow with
+the traffic.
 """
 
 import asyncio

@@ -37,14 +37,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A template with its fields. Open pages load again when one of the topics in `live` has changed. `error`
-    is the failure of a request whose page is shown nevertheless.
-    """
+    """A template with its fields."""
 
     template: str
     fields: Mapping[str, Any]
-    live: Sequence[str] = ()
-    error: BridgeError | None = None
+    live: Sequence[str] = ()  # topics: open pages load again when one of them has changed
+    error: BridgeError | None = None  # the failure of a request whose page is shown nevertheless
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,7 +225,7 @@ class Rendering:
             # The spaces between thousands are no text of a stranger.
             count=lambda number: escape(count_of(number)),
             duration=duration_of,
-            exact=escape,
+            exact=escape,  # fills fields of forms: a form that is sent unchanged changes nothing
             lines=lambda text: escape("\n".join(map(seen, text.split("\n")))),
             moment=moment_of,
         )
@@ -238,9 +238,7 @@ class Rendering:
 
 
 def _shown(value: Any) -> Any:
-    """The output of an expression: unseen characters made visible, markup as it is. Fields of forms are
-    filled with `|exact`, so that a form that is sent unchanged changes nothing.
-    """
+    """The output of an expression: unseen characters made visible, markup as it is."""
     if value is None:
         return ""
     return seen(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -16,12 +16,9 @@ _DIGEST_OF_NOTHING = bytes.fromhex("c5d2460186f7233c927e7db2dcc703c0e500b653ca82
 
 
 def fastest_hash(library: Any) -> Hash:
-    """The quickest Keccak-256 that this release of the library offers.
-
-    With a short message most of a hash object's time passes outside of C. The one-shot function that the
-    library keeps for its SHA-3 takes a third of it, but is not public: of a release without it, or without
-    one of the names that make its arguments (see `_one_shot`), or in which it does something else, the
-    hash object is used.
+    """The quickest Keccak-256 that this release of the library offers: the one-shot function behind its SHA-3
+    takes a third of the time of a hash object, but is not public. The hash object serves where the function,
+    or a name that makes its arguments (see `_one_shot`), is missing or does something else.
     """
     try:
         one_shot = _one_shot(library)

@@ -134,9 +134,8 @@ class Keystore(NamedTuple):
     mac: bytes
 
     def open(self, passphrase: bytes) -> bytes:
-        """The private key, in 32 bytes. Takes a second and runs beside other threads. Raises PassphraseError;
-        KeystoreError when the key does not belong to the file's address; CostError when there is too little
-        memory.
+        """The private key, in 32 bytes; takes a second, beside other threads. Raises PassphraseError,
+        KeystoreError when the key does not belong to the file's address, CostError when memory is too little.
         """
         key = self.kdf.key(passphrase)
         if not hmac.compare_digest(_mac(key, self.ciphertext), self.mac):
@@ -230,9 +229,7 @@ def _kdf(crypto: "_Members") -> Kdf:
 
 
 class _Members:
-    """A JSON object of the file, and its place for errors about its members. Names may have any letter case,
-    as geth reads them.
-    """
+    """A JSON object of the file, and its place for errors. Names may have any letter case, as for geth."""
 
     def __init__(self, value: Any, place: str, prefix: str = "") -> None:
         if not isinstance(value, dict):

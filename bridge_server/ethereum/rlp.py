@@ -1,7 +1,4 @@
-"""RLP, the encoding of transactions: strings of bytes, and lists of them to any depth (Yellow Paper, B).
-
-Each item has exactly one encoding; the reader refuses all others.
-"""
+"""RLP, the encoding of transactions (Yellow Paper, B). An item has exactly one: all others are refused."""
 
 from collections.abc import Sequence
 from typing import TypeAlias

@@ -1,7 +1,4 @@
-"""A private key that signs, and the signer's address, recovered from a signature and the signed hash.
-
-Signatures are deterministic (RFC 6979) and have a low s (EIP-2).
-"""
+"""A private key that signs (RFC 6979, with a low s: EIP-2), and the address of a signer, from a signature."""
 
 from functools import cache
 from importlib import import_module

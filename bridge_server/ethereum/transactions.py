@@ -143,9 +143,7 @@ Transaction: TypeAlias = LegacyTransaction | AccessListTransaction | FeeMarketTr
 
 
 def sign_transaction(transaction: Transaction, key: SigningKey) -> tuple[bytes, bytes, bytes]:
-    """The signed transaction as a node takes it, its hash, by which it is known on the chain, and the 32
-    bytes that were signed.
-    """
+    """The signed transaction as a node takes it, its hash on the chain, and the 32 bytes that were signed."""
     fields = signed = _joined(transaction.fields())
     if transaction.type == LEGACY_TYPE:
         signed += rlp.encode(rlp.number(transaction.chain_id)) + _TWO_EMPTY_STRINGS
@@ -259,9 +257,7 @@ class RawTransaction:
 
 
 def read_raw_transaction(raw: bytes) -> RawTransaction:
-    """Read the parameter of eth_sendRawTransaction; raises RawTransactionError. Blobs that come with a
-    transaction are not in its hash.
-    """
+    """Read the parameter of eth_sendRawTransaction; blobs are not in the hash. Raises RawTransactionError."""
     try:
         if raw[:1] >= bytes([_LIST]):
             return _read_legacy(raw)
@@ -452,9 +448,8 @@ def blob_hash(commitment: bytes) -> bytes:
 
 
 def _check_sidecar(items: Sequence[rlp.Item], blob_hashes: Sequence[bytes]) -> None:
-    """Raise RlpError unless these items, a sidecar (EIP-4844, EIP-7594), belong to the transaction's blobs.
-    The node verifies the proofs. Here their number and lengths are checked, and that the commitments have the
-    hashes that the transaction names.
+    """Raise RlpError unless these items, a sidecar (EIP-4844, EIP-7594), have the number and lengths of the
+    proofs, and the hashes of commitments, that the transaction names. The node verifies the proofs.
     """
     fields = _Fields("the blobs' wrapper", items, 3, 4)
     proofs_of_a_blob = 1

@@ -357,9 +357,7 @@ StructTypes: TypeAlias = Mapping[str, tuple[_Member, ...]]
 
 
 def read_types(value: object) -> StructTypes:
-    """Read the member `types`. Raises _MemberError. Unused types are allowed: a type is spelled only with the
-    types to which it refers.
-    """
+    """Read the member `types`; unused ones are allowed, and are not spelled. Raises _MemberError."""
     if type(value) is not dict:
         raise _MemberError(
             f"must be an object: the members of each struct type by its name, not {shown(value)}"

@@ -1,8 +1,4 @@
-"""Models of the inbox.
-
-Times are milliseconds since the Unix epoch. A notification is identified by the number of its sending. The
-numbers increase: in every inbox a later notification has a higher number.
-"""
+"""Models of the inbox. A notification has the number of its sending, which in every inbox is higher later."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field

@@ -1,7 +1,4 @@
-"""Notifications that were sent, with their outcomes, as the operator sees them: nothing here writes.
-
-Times are milliseconds since the Unix epoch.
-"""
+"""Notifications that were sent, with their outcomes, as the operator sees them: nothing here writes."""
 
 from collections.abc import Sequence
 from enum import StrEnum

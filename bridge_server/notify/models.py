@@ -123,14 +123,12 @@ class AudienceRequest:
 
 @dataclass(frozen=True, slots=True)
 class AudienceOutcome:
-    """The accounts of one call, and their failures. `next` is the last of them; None if no others follow.
-    `total` is the number of accounts of the whole audience, which only the first call of a walk counts.
-    """
+    """The accounts of one call, and their failures."""
 
     keys: Mapping[str, str]
     failures: Failures
-    next: str | None
-    total: int | None
+    next: str | None  # the last of the accounts; None if no others follow
+    total: int | None  # the accounts of the whole audience, counted by the first call of a walk alone
 
 
 class UnknownTypeError(InvalidInputError):

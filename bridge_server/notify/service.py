@@ -180,9 +180,7 @@ class Audiences:
     async def notify(
         self, sender: Sender, wanted: models.AudienceRequest, is_dry_run: bool
     ) -> AudienceOutcome:
-        """Send to the next 500 of the audience. Raises UnknownTypeError, ProjectNotFoundError,
-        NotAuthenticatedError.
-        """
+        """Send to the next 500 of the audience. Raises what `page` raises."""
         audience, total = wanted.audience, None
         if isinstance(audience, models.SubscriberAudience):
             if not wanted.after:

@@ -259,14 +259,11 @@ class SentContent:
 
 @dataclass(frozen=True, slots=True)
 class SortedAccounts:
-    """The content of a call to notify, the accounts to send it to, and the failures of the others. `left` are
-    the keys of all accounts that the content has not reached yet, `accounts` the numbers of the accounts to
-    send to. Both are JSON arrays.
-    """
+    """The content of a call to notify, the accounts to send it to, and the failures of the others."""
 
     stored: SentContent
-    left: str
-    accounts: str
+    left: str  # a JSON array: the keys of all accounts that the content has not reached yet
+    accounts: str  # a JSON array: the numbers of the accounts to send to
     failures: Failures
 
 

@@ -1,7 +1,4 @@
-"""Models of projects, notification types and subscriptions.
-
-Times are milliseconds since the Unix epoch, days are whole days since the Unix epoch.
-"""
+"""Models of projects, notification types and subscriptions. Days are whole days since the Unix epoch."""
 
 import re
 import unicodedata

@@ -1,7 +1,5 @@
-"""Management of projects by the operator, and analytics: what a project has sent and what was read.
-
-A day's figures cover the notifications that were sent on that day (UTC): a read counts for the day of the
-sending, however much later it happens.
+"""Management of projects by the operator, and analytics: what a project has sent and what was read. A read
+counts for the day (UTC) of the sending, however much later it happens.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
