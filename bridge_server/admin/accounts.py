@@ -86,7 +86,10 @@ class AccountAdmin:
         self._history, self._clock = history, clock
 
     async def of(self, account: Account, project_id: str | None) -> AccountViewAnswer:
-        """The account in one project, or in its projects. Raises ProjectNotFoundError."""
+        """For each project of the account, or for the named project: its subscription, its limit, and its
+        last ten notifications with their outcomes; the state of its devices, and messages that wait for them.
+        Raises ProjectNotFoundError.
+        """
         if project_id is None:
             found = await self._subscriptions.store.projects_of(account.key, _PROJECTS)
         else:
@@ -126,12 +129,6 @@ class AccountAdmin:
             ],
         }
 
-    async def account(self, request: web.Request) -> AccountViewAnswer:
-        """For each project of the account, or for the named project: its subscription, its limit, and its
-        last ten notifications with their outcomes; the state of its devices, and messages that wait for them.
-        """
-        return await self.of(read_account(request.match_info["account"]), request.query.get("project_id"))
-
 
 def _delivery_fields(delivery: DeviceDelivery) -> DeviceDeliveryAnswer:
     return {
@@ -165,7 +162,11 @@ class InboxAdmin:
         return {"read": await self._inbox.mark_read(await self._number(request), ids, ReadBy.BULK)}
 
     async def _number(self, request: web.Request) -> int:
-        return await self._inbox.store.number_of(read_account(request.match_info["account"]).key)
+        return await self._inbox.store.number_of(_account(request).key)
+
+
+def _account(request: web.Request) -> Account:
+    return read_account(request.match_info["account"])
 
 
 _ACCOUNT = f"/admin/accounts/{{account:{ANY_ACCOUNT}}}"
@@ -175,8 +176,9 @@ def account_routes(accounts: AccountAdmin, inbox: InboxAdmin, rows: AdminRows) -
     """The routes of an account and of its inbox."""
     rows = rows.under("Accounts")
     return (
-        rows.read(_ACCOUNT, "account", accounts.account,
-                  "Why an account did not get a notification", "The account.",
+        rows.read(_ACCOUNT, "account",
+                  lambda request: accounts.of(_account(request), request.query.get("project_id")),
+                  "Why an account did not get a notification", "The account.", of=accounts.of,
                   parameters=(Parameter("project_id", "Only this project, subscribed or not."),),
                   problems=(ProjectNotFoundError,)),
         rows.read(f"{_ACCOUNT}/inbox", "account-inbox", inbox.inbox, "What an account sees", "A page.",

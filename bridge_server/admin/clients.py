@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Annotated, NotRequired, cast, get_args
 from urllib.parse import quote
 
@@ -146,12 +146,12 @@ class ClientAdmin:
     """Shows clients: what came to this process, and to the others on the database."""
 
     def __init__(self, clients: Clients, limits: AddressLimits, processes: Processes) -> None:
-        self._clients, self._limits, self._processes = clients, limits, processes
+        self._clients, self._limits, self.processes = clients, limits, processes
 
     async def heaviest(
         self, by: By, last: str, limit: int, process: WantedProcess = None
     ) -> HeaviestClientsAnswer:
-        """The heaviest clients of the period `last`, as one page. Raises InvalidInputError."""
+        """The requests of each client address. The list is one page. Raises InvalidInputError."""
         last_seconds = read_last_seconds(last)
 
         async def own() -> HeaviestClientsAnswer:
@@ -162,10 +162,12 @@ class ClientAdmin:
             return {"clients": heaviest_fields(pages, by, limit), "next": None}
 
         question = (_CLIENTS, {"by": by, "last": last, "limit": str(limit)})
-        return await self._processes.of_all(process, question, own, merged)
+        return await self.processes.of_all(process, question, own, merged)
 
     async def details(self, client: str, process: WantedProcess = None) -> ClientDetailsAnswer:
-        """A client by its address or, for IPv6, by any address of its /64. Raises InvalidInputError."""
+        """One address: its figures, its open connections and sockets, and the rest of its limits. Raises
+        InvalidInputError. For IPv6 it is any address of the /64.
+        """
 
         async def own() -> ClientDetailsAnswer:
             limits, (address, is_exempt) = self._limits, self._limits.counted_under(client)
@@ -186,13 +188,7 @@ class ClientAdmin:
             }
 
         path = f"{_CLIENTS}/{quote(client, safe=':')}"
-        return await self._processes.of_all(process, (path, {}), own, merged_details)
-
-    async def handle_list(self, request: web.Request) -> HeaviestClientsAnswer:
-        """The requests of each client address. The list is one page."""
-        _, limit = wanted_page(request)
-        by, last = read_by(request.query), request.query.get("last", USUAL_PERIOD)
-        return await self.heaviest(by, last, limit, self._processes.wanted(request))
+        return await self.processes.of_all(process, (path, {}), own, merged_details)
 
     async def handle_me(self, request: web.Request) -> ClientArrivalAnswer:
         """Asked through a proxy, it shows whether `trusted_proxies` is right."""
@@ -205,10 +201,6 @@ class ClientAdmin:
             "address": address,
             "exempt": addresses.key_of(address) is None,
         }
-
-    async def handle_details(self, request: web.Request) -> ClientDetailsAnswer:
-        """One address: its figures, its open connections and sockets, and the rest of its limits."""
-        return await self.details(request.match_info["address"], self._processes.wanted(request))
 
 
 def read_by(query: Mapping[str, str]) -> By:
@@ -275,14 +267,20 @@ _ADDRESS = Parameter("address", "The address of a client.", place="path", exampl
 
 def client_routes(clients: ClientAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """The heaviest clients, one client, and the client that asks."""
-    rows = rows.under("Observation")
+    rows, process = rows.under("Observation"), clients.processes.wanted
     one_page = page_parameters("Has no effect: the list is one page.")
+
+    def heaviest(request: web.Request) -> Awaitable[HeaviestClientsAnswer]:
+        by, last = read_by(request.query), request.query.get("last", USUAL_PERIOD)
+        return clients.heaviest(by, last, wanted_page(request)[1], process(request))
+
     return (
-        rows.read(_CLIENTS, "clients", clients.handle_list, "List the heaviest clients", "The clients.",
-                  parameters=(_BY, _BACK, PROCESS, *one_page), needs_database=False),
+        rows.read(_CLIENTS, "clients", heaviest, "List the heaviest clients", "The clients.",
+                  of=clients.heaviest, parameters=(_BY, _BACK, PROCESS, *one_page), needs_database=False),
         rows.read(f"{_CLIENTS}/me", "client-me", clients.handle_me,
                   "Show how this request came", "The way of this request.", needs_database=False),
-        rows.read(f"{_CLIENTS}/{{address:{ANY_ID}}}", "client", clients.handle_details,
-                  "Show a client", "The client.", parameters=(PROCESS, _ADDRESS),
+        rows.read(f"{_CLIENTS}/{{address:{ANY_ID}}}", "client",
+                  lambda request: clients.details(request.match_info["address"], process(request)),
+                  "Show a client", "The client.", of=clients.details, parameters=(PROCESS, _ADDRESS),
                   problems=(InvalidInputError,), needs_database=False),
     )  # fmt: skip

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
@@ -52,14 +53,15 @@ class AdminRows:
 
     def write(
         self, method: str, path: str, name: str, work: Work, summary: str, meaning: str, *,
-        waits: bool = False, **about: Any,
+        of: Callable[..., Awaitable[object]] | None = None, waits: bool = False, **about: Any,
     ) -> Route:  # fmt: skip
-        """A row that changes something, or answers GET."""
-        about = {"answers": returned(work, meaning), **about}
+        """A row that changes something, or answers GET. `of` describes it, where `work` only calls that."""
+        described = work if of is None else of
+        about = {"answers": returned(described, meaning), **about}
         return Route(
             method=method, path=path, name=name, handler=answering(work), access=self.access, waits=waits,
             body_limit_bytes=0 if method == "GET" else self.body_limit_bytes, who="operator",
-            about=About(work=work, tag=self.tag, summary=summary, **about),
+            about=About(work=described, tag=self.tag, summary=summary, **about),
         )  # fmt: skip
 
 

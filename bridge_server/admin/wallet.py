@@ -136,8 +136,8 @@ class WalletAdmin:
     def __init__(self, accounts: Accounts, transactions: TransactionListing, audit_file: Path) -> None:
         self._accounts, self._transactions, self._audit_file = accounts, transactions, audit_file
 
-    def accounts(self) -> WalletAccountsAnswer:
-        """Every account. Raises UnavailableError."""
+    async def accounts(self) -> WalletAccountsAnswer:
+        """Every account, whether it is unlocked, and until when. Raises UnavailableError."""
         return {"accounts": [account_fields(account) for account in self._accounts.accounts()]}
 
     async def unlock(self, account: str, wanted: UnlockShape) -> WalletAccountAnswer:
@@ -146,14 +146,16 @@ class WalletAdmin:
         await self._accounts.unlock(address, wanted.passphrase, wanted.seconds)
         return account_fields(self._account(address))
 
-    def lock(self, account: str) -> WalletAccountAnswer:
-        """Forget an account's key. Raises InvalidInputError, AccountNotFoundError, AlwaysOpenError."""
+    async def lock(self, account: str) -> WalletAccountAnswer:
+        """Forgets the account's key until it is unlocked again. The route exists with `admin_wallet`. Raises
+        InvalidInputError, AccountNotFoundError, AlwaysOpenError.
+        """
         address = self._lockable(account)
         self._accounts.lock(address)
         return account_fields(self._account(address))
 
     async def transactions(self, state: str | None, after: str, limit: int) -> WalletTransactionsAnswer:
-        """A page of transactions, newest first. Raises InvalidInputError."""
+        """The transactions that the wallet was asked to send, newest first. Raises InvalidInputError."""
         wanted = read_choice("state", state, models.TransactionState)
         page = await self._transactions.page(wanted, read_after(after), limit)
 
@@ -164,7 +166,7 @@ class WalletAdmin:
         return await asyncio.to_thread(fields)  # a signed one is read with its signature, 0.1 ms each
 
     async def signatures(self, after: str, limit: int) -> WalletSignaturesAnswer:
-        """A page of the audit log, newest first. Raises InvalidInputError, UnavailableError."""
+        """The lines of the audit log, newest first. Raises InvalidInputError, UnavailableError."""
         page = await asyncio.to_thread(read_history, self._audit_file, read_after(after), limit)
         entries = cast(list[WalletSignatureAnswer], page.entries)
         return {"signatures": entries, "next": None if page.rest is None else str(page.rest)}
@@ -183,27 +185,11 @@ class WalletAdmin:
                 return account
         raise AccountNotFoundError(address)
 
-    async def handle_accounts(self, _: web.Request) -> WalletAccountsAnswer:
-        """Every account, whether it is unlocked, and until when."""
-        return self.accounts()
-
     async def handle_unlock(self, request: web.Request) -> WalletAccountAnswer:
         """Opens the account's key file for 300 seconds, or as many as are named; 0 has no end. The route
         exists with `admin_wallet`.
         """
         return await self.unlock(request.match_info["address"], await body(request, UnlockShape))
-
-    async def handle_lock(self, request: web.Request) -> WalletAccountAnswer:
-        """Forgets the account's key until it is unlocked again. The route exists with `admin_wallet`."""
-        return self.lock(request.match_info["address"])
-
-    async def handle_transactions(self, request: web.Request) -> WalletTransactionsAnswer:
-        """The transactions that the wallet was asked to send, newest first."""
-        return await self.transactions(request.query.get("state"), *wanted_page(request))
-
-    async def handle_signatures(self, request: web.Request) -> WalletSignaturesAnswer:
-        """The lines of the audit log, newest first."""
-        return await self.signatures(*wanted_page(request))
 
 
 def account_fields(account: models.WalletAccount) -> WalletAccountAnswer:
@@ -264,12 +250,15 @@ def wallet_routes(wallet: WalletAdmin, rows: AdminRows, *, may_sign: bool) -> tu
     rows = rows.under("Wallet administration")
     state = Parameter("state", "Only transactions in this state.", {"enum": [*models.TransactionState]})
     shown = (
-        rows.read(f"{_WALLET}/accounts", "wallet-accounts", wallet.handle_accounts,
-                  "List the wallet's accounts", "The accounts."),
-        rows.read(f"{_WALLET}/transactions", "wallet-transactions", wallet.handle_transactions,
-                  "List transactions", "A page.", parameters=(state, *page_parameters())),
-        rows.read(f"{_WALLET}/signatures", "wallet-signatures", wallet.handle_signatures,
-                  "List signatures", "A page.", parameters=page_parameters()),
+        rows.read(f"{_WALLET}/accounts", "wallet-accounts", lambda _: wallet.accounts(),
+                  "List the wallet's accounts", "The accounts.", of=wallet.accounts),
+        rows.read(f"{_WALLET}/transactions", "wallet-transactions",
+                  lambda request: wallet.transactions(request.query.get("state"), *wanted_page(request)),
+                  "List transactions", "A page.", of=wallet.transactions,
+                  parameters=(state, *page_parameters())),
+        rows.read(f"{_WALLET}/signatures", "wallet-signatures",
+                  lambda request: wallet.signatures(*wanted_page(request)),
+                  "List signatures", "A page.", of=wallet.signatures, parameters=page_parameters()),
     )  # fmt: skip
     if not may_sign:
         return shown
@@ -280,8 +269,9 @@ def wallet_routes(wallet: WalletAdmin, rows: AdminRows, *, may_sign: bool) -> tu
                    body=UnlockShape, body_example={"passphrase": "correct horse", "seconds": 60},
                    problems=(AccountNotFoundError, AlwaysOpenError, models.WrongPassphraseError,
                              models.KeyFileError)),
-        rows.write("POST", f"{_ACCOUNT}/lock", "lock-account", wallet.handle_lock,
-                   "Lock an account", "The account.", parameters=(_ADDRESS_OF,),
+        rows.write("POST", f"{_ACCOUNT}/lock", "lock-account",
+                   lambda request: wallet.lock(request.match_info["address"]),
+                   "Lock an account", "The account.", of=wallet.lock, parameters=(_ADDRESS_OF,),
                    problems=(InvalidInputError, AccountNotFoundError, AlwaysOpenError)),
     )  # fmt: skip
 
@@ -346,7 +336,9 @@ class ApprovalAdmin:
         return self._approvals.waiting
 
     async def page(self, after: str, limit: int) -> ApprovalsAnswer:
-        """A page of requests: waiting, then settled ones, each newest first. Raises InvalidInputError."""
+        """Requests that wait for a decision, then settled requests, each newest first. Raises
+        InvalidInputError.
+        """
         now_ms, place = self._clock.now_ms(), read_place(after, _PLACE)
         part, before = ("waiting", _BEYOND_ALL) if place is None else (place[1], int(place[2]))
         found: list[tuple[str, models.ApprovalRequest]] = []
@@ -363,7 +355,9 @@ class ApprovalAdmin:
         }
 
     async def show(self, beginning: str) -> ApprovalDetailsAnswer:
-        """The request whose id begins so. Raises ApprovalNotFoundError, InvalidInputError."""
+        """A request with the data to sign, and a description of these data in words. Raises
+        ApprovalNotFoundError, InvalidInputError. The beginning of its id names it.
+        """
         return self._whole(await self._named(beginning))
 
     async def decide(self, beginning: str, decision: models.ApprovalState) -> ApprovalDetailsAnswer:
@@ -391,14 +385,6 @@ class ApprovalAdmin:
             "subject": orjson.Fragment(approval.subject),
             "text": [{"label": label, "text": text} for label, text in lines(approval)],
         }
-
-    async def handle_page(self, request: web.Request) -> ApprovalsAnswer:
-        """Requests that wait for a decision, then settled requests, each newest first."""
-        return await self.page(*wanted_page(request))
-
-    async def handle_show(self, request: web.Request) -> ApprovalDetailsAnswer:
-        """A request with the data to sign, and a description of these data in words."""
-        return await self.show(request.match_info["id"])
 
     async def approve(self, request: web.Request) -> ApprovalDetailsAnswer:
         """The wallet signs at once, and its client gets the answer. The route exists with `admin_wallet`."""
@@ -459,9 +445,10 @@ def approval_routes(approvals: ApprovalAdmin, rows: AdminRows, *, may_sign: bool
     rows = rows.under("Wallet administration")
     deciding = (models.ApprovalNotFoundError, models.ApprovalSettledError)
     shown = (
-        rows.read(_APPROVALS, "approvals", approvals.handle_page,
-                  "List requests for approval", "A page.", parameters=page_parameters()),
-        rows.read(_APPROVAL, "approval", approvals.handle_show, "Show a request for approval", "The request.",
+        rows.read(_APPROVALS, "approvals", lambda request: approvals.page(*wanted_page(request)),
+                  "List requests for approval", "A page.", of=approvals.page, parameters=page_parameters()),
+        rows.read(_APPROVAL, "approval", lambda request: approvals.show(request.match_info["id"]),
+                  "Show a request for approval", "The request.", of=approvals.show,
                   parameters=_NAMED, problems=(InvalidInputError, models.ApprovalNotFoundError)),
     )  # fmt: skip
     if not may_sign:

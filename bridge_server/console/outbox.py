@@ -155,7 +155,7 @@ class PushesPage:
 
     async def show_preview(self, asked: Asked) -> View:
         """A push about a new request, in a client's language."""
-        preview = self._tests.preview(asked.query)
+        preview = await self._tests.preview(asked.query)
         wanted = {name: asked.query.get(name, "") for name in ("peer_name", "language")}
         return View("pushes/preview.html", {"preview": preview, **wanted})
 
