@@ -35,10 +35,8 @@ _HOUR_SECONDS = 3600
 
 _LAST = re.compile(r"([0-9]{1,4})(m|h)", re.ASCII)
 _SECONDS = {"m": 60, "h": 3600}
-_SINCE_START = "start"
 USUAL_PERIOD = "1h"
 _CLIENTS = "/admin/clients"
-
 
 ClientAddress = Annotated[str, text("192.0.2.1")]
 
@@ -213,7 +211,7 @@ def read_by(query: Mapping[str, str]) -> By:
 
 def read_last_seconds(last: str) -> int | None:
     """How far back the figures go, at most an hour; None: to the start. Raises InvalidInputError."""
-    if last == _SINCE_START:
+    if last == "start":
         return None
     found = _LAST.fullmatch(last)
     seconds = 0 if found is None else int(found[1]) * _SECONDS[found[2]]
@@ -241,7 +239,6 @@ def heaviest_fields(pages: Pages, by: str, limit: int) -> list[Fields]:
 
 
 def client_fields(client: Client) -> ListedClientAnswer:
-    """A client and its figures."""
     return {"address": client.address, "waiting": client.waiting, **figures_fields(client.figures)}
 
 

@@ -20,7 +20,6 @@ from bridge_server.web import bodies, prefer, routes, shapes
 
 _ACCOUNT_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
 
-
 Day = Annotated[str, shapes.text("2027-01-15", format="date")]
 
 
@@ -74,7 +73,6 @@ class ProjectAnalyticsAnswer(_From):
 
 
 def analytics_fields(analytics: Analytics) -> ProjectAnalyticsAnswer:
-    """How many notifications were sent in a period, and how many of them were read."""
     return {
         "project_id": analytics.project_id,
         "from": spell_day(analytics.period.first_day),
@@ -176,7 +174,6 @@ def notification_page_fields(
 
 
 def outcome_page_fields(found: PastNotification, page: history.OutcomePage) -> NotificationDetailsAnswer:
-    """A notification, and a page of its accounts."""
     content = found.notification
     return {
         **_listed_fields(found),

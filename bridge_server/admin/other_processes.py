@@ -72,10 +72,6 @@ class Reply(NamedTuple):
     fields: Fields | None
     fault: str | None = None
 
-    def entry(self) -> ProcessAnswer:
-        """The process, as an answer names it."""
-        return {"number": self.number, "url": self.url, "fault": self.fault}
-
 
 Pages: TypeAlias = Mapping[int, Fields]
 """The answer of each process that has answered, by its number; the first is of the process that merges."""
@@ -213,8 +209,9 @@ class Neighbours:
 
 def listed_processes(own_number: int, replies: Sequence[Reply]) -> list[ProcessAnswer]:
     """The processes that an answer is made of, and the processes that have not answered."""
-    own: ProcessAnswer = {"number": own_number, "url": None, "fault": None}
-    return sorted([own, *(each.entry() for each in replies)], key=lambda entry: entry["number"])
+    listed: list[ProcessAnswer] = [{"number": own_number, "url": None, "fault": None}]
+    listed += [{"number": each.number, "url": each.url, "fault": each.fault} for each in replies]
+    return sorted(listed, key=lambda entry: entry["number"])
 
 
 def added(found: Sequence[Fields], kept: Collection[str] = ()) -> Fields:

@@ -45,7 +45,6 @@ _ATTEMPTS = f"{_OUTBOX}/attempts"
 _MESSAGE = f"{_OUTBOX}/{{id:[0-9]{{1,18}}-[^/]{{1,600}}}}"
 _BEFORE_ALL = 1  # no attempt has a lower number: it asks for the outcomes alone
 
-
 HeadersOf: TypeAlias = Callable[[models.OutgoingMessage, int], Mapping[str, str]]
 """Makes the headers with which a webhook would be sent at a time."""
 
@@ -356,7 +355,6 @@ def attempt_fields(attempt: DeliveryAttempt) -> DeliveryAttemptAnswer:
 
 
 def count_fields(count: int) -> ChangedMessagesAnswer:
-    """How many messages were changed."""
     return {"messages": count}
 
 

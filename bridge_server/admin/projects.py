@@ -234,7 +234,6 @@ def project_page_fields(
 
 
 def details_fields(details: models.ProjectDetails, servers_limit: Limit) -> ProjectDetailsAnswer:
-    """A project with its types, secrets and number of subscribers."""
     return {
         **project_fields(details.project, servers_limit),
         "types": [type_fields(kind) for kind in details.types],
@@ -254,7 +253,6 @@ def secret_fields(secret: models.NewSecret) -> ProjectSecretAnswer:
 def new_project_fields(
     project: models.Project, secret: models.NewSecret, servers_limit: Limit
 ) -> NewProjectAnswer:
-    """A new project and its first secret."""
     return {
         **project_fields(project, servers_limit),
         "types": [],
@@ -270,12 +268,10 @@ def webhook_fields(webhook: models.Webhook) -> ProjectWebhookAnswer:
 
 
 def type_fields(kind: models.NotificationType) -> NotificationTypeAnswer:
-    """A notification type."""
     return {"type_id": kind.type_id, "name": kind.name, "created_at": rfc3339(kind.created_at_ms)}
 
 
 def type_list_fields(types: Sequence[models.NotificationType]) -> NotificationTypesAnswer:
-    """A project's notification types."""
     return {"types": [type_fields(kind) for kind in types]}
 
 

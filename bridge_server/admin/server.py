@@ -35,7 +35,6 @@ _TOO_MANY_REQUESTS = 429
 _OF_THE_DATABASE = frozenset({"living", "due", "dead", "disk", "at", "up_seconds"})
 """Members that are not added up: they are the database's, and the process that answers has just read them."""
 
-
 Bytes = Annotated[int, count(65_536)]
 
 

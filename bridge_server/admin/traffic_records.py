@@ -111,7 +111,6 @@ class CallLifeAnswer(TypedDict):
 _ID = r"[A-Za-z0-9_-]{1,128}"
 _SESSION = re.compile(rf"/session/+({_ID})(?:/+call/+({_ID}))?", re.ASCII)
 _CALL_STATUS = re.compile(rf"/call-status/+({_ID})", re.ASCII)
-_NEW = "new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,7 @@ def subject_of(exchange: Exchange) -> Subject:
     """The session and the call that the request names, as far as it names any."""
     found = _SESSION.search(exchange.path)
     if found is not None:
-        session_id, call_id = (None if each == _NEW else each for each in found.groups())
+        session_id, call_id = (None if each == "new" else each for each in found.groups())
         made = {} if exchange.is_error or not exchange.about else orjson.loads(exchange.about)
         return Subject(session_id or made.get("sessionId"), call_id or made.get("callId"))
     found = _CALL_STATUS.search(exchange.path)
@@ -149,7 +148,6 @@ _MOST_CHARACTERS = 400
 _MOST_TERMS = 16
 _LEAST_OF_AN_ID = 4
 _STATUS = re.compile(r"[0-9]xx|[0-9]{1,3}", re.ASCII)
-_RPC_ROUTE = "rpc"
 _DIALECT = "v0.7-"
 
 Test: TypeAlias = Callable[[Recorded], bool]
@@ -157,7 +155,7 @@ Test: TypeAlias = Callable[[Recorded], bool]
 _KINDS: dict[str, Test] = {
     "errors": lambda each: not each.is_waiting and each.exchange.is_error,
     "waits": lambda each: each.is_waiting or each.exchange.waited_seconds > 0,
-    "rpc": lambda each: each.exchange.route == _RPC_ROUTE,
+    "rpc": lambda each: each.exchange.route == "rpc",
 }
 
 

@@ -201,8 +201,8 @@ _CHECK_SECONDS = 2.0
 _AGAIN_SECONDS = 1.0
 _KEPT_MS = 500  # longer than a process gathers changes before it sends them: all of them have come
 
-Respell: TypeAlias = Callable[[Fields], Fields]
-"""Makes the JSON of a request of this stream, of what another process answers of it."""
+
+Respell: TypeAlias = Callable[[Fields], Fields]  # of what another process answers of a request
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,7 +193,6 @@ class WalletAdmin:
 
 
 def account_fields(account: models.WalletAccount) -> WalletAccountAnswer:
-    """An account: the source of its key, and whether and until when it is unlocked."""
     return {
         "account": checksummed(account.address),
         "kind": account.source,
@@ -203,7 +202,6 @@ def account_fields(account: models.WalletAccount) -> WalletAccountAnswer:
 
 
 def transaction_fields(transaction: ListedTransaction) -> WalletTransactionAnswer:
-    """A transaction without its data."""
     to, value = _transfer(transaction)
     waits = transaction.state in WAITING
     return {

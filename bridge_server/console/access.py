@@ -21,11 +21,9 @@ from bridge_server.web.addresses import ClientAddresses, Hosts, host_of
 
 LINK_MS = 5 * 60 * 1000
 SESSION_MS = 12 * 3600 * 1000
-_FORM = b"form of the console"
 _SWEEP_SLICE = 500
 _SESSIONS: Key = ("console", "sessions")  # the signal that some session has ended
 _CHECK_SECONDS = 15.0  # the pause between two checks of a stream whether its session has expired
-
 
 _WINDOW_US = 60_000_000
 _MOST_LINES = 20  # in a window: without a limit, the requests of a stranger would fill the log
@@ -106,7 +104,6 @@ class FramedError(
 
 REFUSED_ATTEMPTS = (SignedOutError, LinkRefusedError, ForgedChangeError, WrongHostError, FramedError)
 """Failures that a stranger may have caused: these are logged."""
-
 
 INSERT_LINK = "INSERT INTO console_links (digest, expires_at_ms) VALUES (?, ?)"
 LINK = "SELECT 1 FROM console_links WHERE digest = ? AND expires_at_ms > ?"
@@ -205,7 +202,7 @@ class ConsoleAccess:
         """The session of this token; None if there is none, or none any more."""
         key = digest(token)
         expires_at_ms = await self.store.expiry(key, self._clock.now_ms())
-        form_token = hmac.new(token.encode(), _FORM, hashlib.sha256).hexdigest()
+        form_token = hmac.new(token.encode(), b"form of the console", hashlib.sha256).hexdigest()
         return None if expires_at_ms is None else ConsoleSession(key, expires_at_ms, form_token)
 
     async def has_ended(self, session: ConsoleSession) -> bool:

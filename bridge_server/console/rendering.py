@@ -76,11 +76,11 @@ class PageChanges:
         """Note the changes that commits announce, in any process; `everything` changes every topic."""
         for topic, kinds in topics.items():
             for kind in kinds:
-                events.subscribe(kind, self._noting(topic), everywhere=True)
-            events.subscribe(everything, self._noting(topic))
+                events.subscribe(kind, partial(self.note, topic), everywhere=True)
+            events.subscribe(everything, partial(self.note, topic))
             events.on_gap(partial(self.note, topic))
 
-    def note(self, topic: str) -> None:
+    def note(self, topic: str, _: DomainEvent | None = None) -> None:
         """Count a change of the topic."""
         self.number += 1
         self._last[topic] = self.number
@@ -114,9 +114,6 @@ class PageChanges:
         self._is_over = True
         for watch in list(self._watches):
             watch.end()
-
-    def _noting(self, topic: str) -> Callable[[DomainEvent], None]:
-        return lambda _: self.note(topic)
 
 
 class Watch:
@@ -303,7 +300,6 @@ def faults_of(error: BridgeError | None) -> list[tuple[str, str]]:
 
 
 STATIC_FOLDER = Path(__file__).parent / "static"
-
 
 MOST_LISTED = 100  # the most projects in the list; when there are more, the page asks for an id
 

@@ -123,7 +123,6 @@ def readable(body: str) -> str:
 # The encrypted payloads in a request and in its answer. The server cannot read them.
 
 _PAYLOAD = "encryptionPayload"
-_ENVELOPE = "data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +149,7 @@ def _in_body(body: str, place: str) -> Iterator[Sealed]:
         return
     if not isinstance(document, dict):
         return
-    inner = document.get(_ENVELOPE)
+    inner = document.get("data")  # the envelope of a call
     holder = inner if isinstance(inner, dict) else document
     if _PAYLOAD in holder:
         yield Sealed(place, _text(holder[_PAYLOAD]))
@@ -186,9 +185,7 @@ class _Request:
 
 
 def repeat_of(fields: Mapping[str, Any], bridge_url: str) -> dict[str, str] | None:
-    """The request in three languages, sent to this bridge once more, with a note what has to be filled in;
-    None if it was sent elsewhere, or its body is not kept.
-    """
+    """The request in three languages, and what to fill in; None if it went elsewhere, or its body is lost."""
     sent = fields.get("request")
     body = "" if sent is None else sent["body"]
     is_whole = fields["method"] in _BODILESS if sent is None else len(body.encode()) == sent["bytes"]

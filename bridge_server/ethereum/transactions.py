@@ -271,9 +271,7 @@ def read_raw_transaction(raw: bytes) -> RawTransaction:
 
 
 class _Fields:
-    """The items of a decoded transaction: each method takes the next one, and reads it by its type. An
-    RlpError or TransactionError begins with the field's name.
-    """
+    """The items of a decoded transaction: each method reads the next. Errors begin with the field's name."""
 
     def __init__(self, name: str, item: rlp.Item, *counts: int) -> None:
         """Read the list `item`; raise RlpError unless it is one, with as many items as one of `counts`."""

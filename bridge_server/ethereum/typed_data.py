@@ -470,9 +470,7 @@ def _require_domain_type(members: tuple[_Member, ...]) -> None:
 
 
 def _struct_encoders(types: StructTypes) -> Mapping[str, _Encoder]:
-    """The encoder of each struct type from an object to its hash (EIP-712, `hashStruct`). Members that the
-    type does not name are not looked at: they are not signed.
-    """
+    """The encoder of each struct type to its hash (EIP-712, `hashStruct`). Unnamed members are not signed."""
     referenced = references(types)
     members: dict[str, list[tuple[str, _Encoder]]] = {name: [] for name in types}
     structs = {

@@ -13,8 +13,6 @@ from bridge_server.projects.models import ProjectId, TypeId
 
 DeviceId = NewType("DeviceId", str)
 
-_RETRY_STREAM_SECONDS = 5
-
 
 class Nonce(NamedTuple):
     """A nonce, which is valid for one sign-in."""
@@ -191,10 +189,7 @@ class TooManyStreamsError(LimitError, code="too-many-streams", title="Too many o
     """The account has reached the limit of open streams."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(
-            f"The account has {limit} open streams, which is the limit. Close one first.",
-            _RETRY_STREAM_SECONDS,
-        )
+        super().__init__(f"The account has {limit} open streams, which is the limit. Close one first.", 5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,8 +121,18 @@ class InboxStore:
     def overview(self, account: int) -> sql.Transaction[Overview]:
         """The account's subscriptions, earliest first, and the projects that it left with unread ones."""
         subscribed = yield sql.Statement(SUBSCRIPTIONS, (account,))
-        unread = yield sql.Statement(UNREAD, (account,))
-        return _overview(subscribed, unread)
+        unread = {number: row for number, *row in (yield sql.Statement(UNREAD, (account,)))}
+        subscriptions = []
+        for number, project_id, name, types, subscribed_at_ms, available in subscribed:
+            _, _, count = unread.pop(number, (None, None, 0))
+            offered = [models.AvailableType(TypeId(kind), label) for kind, label in orjson.loads(available)]
+            project = (ProjectId(project_id), name, orjson.loads(types), offered)
+            subscriptions.append(models.InboxSubscription(*project, count, subscribed_at_ms))
+        left = [
+            models.UnsubscribedProject(ProjectId(project), name, count)
+            for project, name, count in unread.values()
+        ]
+        return Overview(subscriptions, left)
 
     async def page(self, account: int, query: NotificationQuery) -> tuple[Sequence[StoredNotification], int]:
         """Matching notifications, newest first, and the number of the newest of all, from one snapshot."""
@@ -169,21 +179,6 @@ class InboxStore:
         if rows:
             yield models.MarkedRead(account)
         return len(rows)
-
-
-def _overview(subscribed: list[sql.Row], unread_rows: list[sql.Row]) -> Overview:
-    unread = {number: row for number, *row in unread_rows}
-    subscriptions = []
-    for number, project_id, name, types, subscribed_at_ms, available in subscribed:
-        _, _, count = unread.pop(number, (None, None, 0))
-        offered = [models.AvailableType(TypeId(kind), label) for kind, label in orjson.loads(available)]
-        project = (ProjectId(project_id), name, orjson.loads(types), offered)
-        subscriptions.append(models.InboxSubscription(*project, count, subscribed_at_ms))
-    left = [
-        models.UnsubscribedProject(ProjectId(project), name, count)
-        for project, name, count in unread.values()
-    ]
-    return Overview(subscriptions, left)
 
 
 def _notification(row: sql.Row) -> StoredNotification:

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
-from typing import TypeAlias
 
 import structlog
 
@@ -29,9 +28,6 @@ _CONFIRMED_AT_ONCE = 64
 _WRITES_IN_A_ROW = 250
 _REPLAY_RETRY_SECONDS = 0.5
 _DELIVERY_RETRY_SECONDS = 0.25
-
-Confirm: TypeAlias = Callable[[Reader], Awaitable[None]]
-"""Raises NotAuthenticatedError if the token of the reader is valid no longer."""
 
 log = structlog.get_logger()
 
@@ -130,13 +126,15 @@ class Stream:
 
 
 class Streams:
-    """Every open stream. Both `..._forever` must be running. `confirm` checks a stream's token."""
+    """Every open stream. Both `..._forever` must be running. `confirm` raises NotAuthenticatedError for
+    the reader of a token that is valid no longer.
+    """
 
     def __init__(
         self,
         store: InboxStore,
         arrivals: Arrivals,
-        confirm: Confirm,
+        confirm: Callable[[Reader], Awaitable[None]],
         events: Events,
         clock: Clock,
         most_per_account: int,
@@ -207,10 +205,9 @@ class Streams:
 
     async def keep_alive_forever(self) -> None:
         """Write a comment to every stream at intervals, and end streams whose token has expired."""
-        comment = piece(KEEP_ALIVE)
         while True:
             await asyncio.sleep(self.keep_alive_seconds)
-            await self._write(self._all(), comment, None)
+            await self.look_again()
 
     async def _deliver(self, touched: AbstractSet[int]) -> None:
         while positions := self._positions(touched):

@@ -46,7 +46,6 @@ _QUERY = {
     "limit": (re.compile("[1-9][0-9]?|100", re.ASCII), f"must be 1 to {MOST_ON_A_PAGE}"),
 }
 
-
 PAGE_QUERY = (
     Parameter(
         "project_id", "Only notifications of this project.",
@@ -283,7 +282,6 @@ class RegisteredDevicesAnswer(TypedDict):
 
 
 def overview_fields(overview: models.Overview) -> InboxOverviewAnswer:
-    """The projects that an account subscribes to, and those that it has left with unread notifications."""
     return {
         "subscriptions": [
             {
@@ -313,7 +311,6 @@ def subscription_fields(project_id: str, subscription: Subscription) -> ChangedS
 
 
 def device_fields(device: models.Device) -> RegisteredDeviceAnswer:
-    """A device of an account."""
     return {
         "id": device.device_id,
         "channel": device.channel,

@@ -215,7 +215,15 @@ class HistoryStore:
         """The bucket of an account. `limit` applies unless the project has its own."""
         account = yield from _account(account_key)
         rows = yield Statement(BUCKET, (project.number, account))
-        return _bucket(rows, project.account_limit or limit, now_us)
+        limit = project.account_limit or limit
+        full_at_us, interval_us = rows[0] if rows else (0, limit.interval_us)
+        full_at_us = reckoned_anew(full_at_us, now_us, interval_us, limit.interval_us)
+        left = spend(limit, full_at_us, now_us, cost=0)
+        if not left.reset_us:
+            return AccountBucket(left.remaining, None, None)
+        owed_at_next_token_us = limit.window_us - (left.remaining + 1) * limit.interval_us
+        next_token_at_us = left.full_at_us - owed_at_next_token_us
+        return AccountBucket(left.remaining, _milliseconds(left.full_at_us), _milliseconds(next_token_at_us))
 
     @reading
     def received(
@@ -267,17 +275,6 @@ def _account(account_key: str) -> Transaction[int]:
     """The number of an account; 0, which no account has, when it is unknown."""
     rows = yield Statement(ACCOUNT, (account_key,))
     return scalar(int, rows) if rows else 0
-
-
-def _bucket(rows: list[Row], limit: Limit, now_us: int) -> AccountBucket:
-    full_at_us, interval_us = rows[0] if rows else (0, limit.interval_us)
-    full_at_us = reckoned_anew(full_at_us, now_us, interval_us, limit.interval_us)
-    left = spend(limit, full_at_us, now_us, cost=0)
-    if not left.reset_us:
-        return AccountBucket(left.remaining, None, None)
-    owed_at_next_token_us = limit.window_us - (left.remaining + 1) * limit.interval_us
-    next_token_at_us = left.full_at_us - owed_at_next_token_us
-    return AccountBucket(left.remaining, _milliseconds(left.full_at_us), _milliseconds(next_token_at_us))
 
 
 def _milliseconds(moment_us: int) -> int:

@@ -94,10 +94,8 @@ Sender: TypeAlias = Publisher | ProjectId  # the app's backend; or its project, 
 Failures: TypeAlias = Mapping[str, AccountFailure]
 """The failure of each account without a notification, by account key."""
 
-Devices: TypeAlias = Sequence[DeviceOfRecipient]
-
-MessagesTo: TypeAlias = Callable[[SentNotification, Devices], Sequence[OutgoingMessage]]
-"""Writes the messages for devices."""
+MessageTo: TypeAlias = Callable[[SentNotification, DeviceOfRecipient], OutgoingMessage]
+"""Writes the message for a device."""
 
 
 @dataclass(frozen=True, slots=True)

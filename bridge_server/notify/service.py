@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 
 import orjson
 
@@ -50,7 +50,7 @@ class Notifications:
         now_us = self._clock.now_us()
         if is_dry_run:
             return await self.store.rehearse(sender, request, self._limits, now_us)
-        failures = await self.store.send(sender, request, self._limits, now_us, _notice_messages)
+        failures = await self.store.send(sender, request, self._limits, now_us, _notice_message)
         self.outcomes.update(failure.reason.value for failure in failures.values())
         return failures
 
@@ -84,10 +84,6 @@ class Notifications:
             now_ms - kept.read_kept_ms, now_ms - kept.unread_kept_ms, now_ms - kept.missed_kept_ms
         )
         return await self.store.sweep(now_ms, before)
-
-
-def _notice_messages(sent: SentNotification, devices: models.Devices) -> Sequence[OutgoingMessage]:
-    return [_notice_message(sent, device) for device in devices]
 
 
 def _notice_message(sent: SentNotification, device: models.DeviceOfRecipient) -> OutgoingMessage:

@@ -291,7 +291,7 @@ class NotifyStore:
         request: models.NotifyRequest,
         limits: SendingLimits,
         now_us: int,
-        messages_to: models.MessagesTo,
+        message_to: models.MessageTo,
     ) -> Transaction[Failures]:
         """Deliver to every account that may be sent to, charge each, queue its devices: all or nothing. A
         known `notification_id` stands for the content of its first call; accounts that it has reached count
@@ -299,7 +299,26 @@ class NotifyStore:
         project or the secret is deleted.
         """
         project = yield from find_sending(sender)
-        return (yield from _send_to(project, request, limits, now_us, messages_to))
+        call = yield from _sorted_accounts(project, request, limits, now_us)
+        charged = project.account_limit or limits.account
+        limited = [key for key, each in call.failures.items() if each.reason is FailureReason.RATE_LIMITED]
+        if limited:
+            clock = (now_us, charged.interval_us, charged.window_us)
+            yield Statement(CLAMP, (*clock, project.number, sql.json_array(limited)))
+        numbers: Sequence[int] = orjson.loads(call.accounts)
+        stored = yield from _count_call(project, call, len(numbers), now_us // 1000)
+        if numbers:
+            number = yield from _deliver(project, stored, call.accounts, len(numbers), now_us // 1000)
+            yield Statement(SPEND, (now_us, charged.interval_us, project.number, call.accounts))
+            sent = models.SentNotification(
+                project.project_id, project.name, stored.notification, number, now_us // 1000
+            )
+            rows = yield Statement(DEVICES, (call.accounts, project.number))
+            messages = [message_to(sent, models.DeviceOfRecipient(*row)) for row in rows]
+            yield from enqueue_all(messages, sent.sent_at_ms)
+            yield models.Delivered(tuple(numbers))
+        yield from _record_missed(project, stored.number, _missed(call.failures), limits.missed.most, now_us)
+        return call.failures
 
     @sql.reading
     def rehearse(
@@ -374,42 +393,19 @@ def find_sending(sender: models.Sender) -> Transaction[Project]:
     return (yield from projects.find_project(sender))
 
 
-def _send_to(
-    project: Project,
-    request: models.NotifyRequest,
-    limits: SendingLimits,
-    now_us: int,
-    messages_to: models.MessagesTo,
-) -> Transaction[Failures]:
-    """Deliver to the accounts that can be sent to, and record the others. Raises UnknownTypeError."""
-    call = yield from _sorted_accounts(project, request, limits, now_us)
-    charged = project.account_limit or limits.account
-    yield from _clamp(project, call.failures, charged, now_us)
-    numbers: Sequence[int] = orjson.loads(call.accounts)
-    stored = yield from _count_call(project, call, len(numbers), now_us // 1000)
-    if numbers:
-        number = yield from _deliver(project, stored, call.accounts, len(numbers), now_us // 1000)
-        yield Statement(SPEND, (now_us, charged.interval_us, project.number, call.accounts))
-        sent = models.SentNotification(
-            project.project_id, project.name, stored.notification, number, now_us // 1000
-        )
-        rows = yield Statement(DEVICES, (call.accounts, project.number))
-        messages = messages_to(sent, [models.DeviceOfRecipient(*row) for row in rows])
-        yield from enqueue_all(messages, sent.sent_at_ms)
-        yield models.Delivered(tuple(numbers))
-    yield from _record_missed(project, stored.number, _missed(call.failures), limits.missed.most, now_us)
-    return call.failures
-
-
 def _sorted_accounts(
     project: Project, request: models.NotifyRequest, limits: SendingLimits, now_us: int
 ) -> Transaction[SortedAccounts]:
     """Read what the call would do. Nothing is changed. Raises UnknownTypeError."""
     asked = sql.json_array(list(dict.fromkeys(request.keys.values())))
     stored, left = yield from _content_to_send(project, request, asked)
-    accounts, failures = yield from _sort(
-        project, stored.type, left, project.account_limit or limits.account, now_us
-    )
+    limit = project.account_limit or limits.account
+    clock = (now_us, limit.interval_us, limit.window_us - limit.interval_us)
+    ((accounts, others),) = yield Statement(SORT, (*clock, left, project.number, stored.type))
+    failures = {
+        key: _failure(FailureReason(reason), owed_us, limit, now_us)
+        for key, reason, owed_us in orjson.loads(others)
+    }
     return SortedAccounts(stored, left, accounts, failures)
 
 
@@ -431,32 +427,10 @@ def _content_to_send(
     return SentContent(request.notification, rows[0][0], request.notification_id), asked
 
 
-def _sort(
-    project: Project, type_number: int, asked: str, limit: Limit, now_us: int
-) -> Transaction[tuple[str, Failures]]:
-    """The accounts that can be sent to, as a JSON array of numbers, and the failures of the others."""
-    most_owed_us = limit.window_us - limit.interval_us
-    clock = (now_us, limit.interval_us)
-    rows = yield Statement(SORT, (*clock, most_owed_us, asked, project.number, type_number))
-    accounts, others = rows[0]
-    failures = {
-        key: _failure(FailureReason(reason), owed_us, limit, now_us)
-        for key, reason, owed_us in orjson.loads(others)
-    }
-    return accounts, failures
-
-
 def _failure(reason: FailureReason, owed_us: int, limit: Limit, now_us: int) -> models.AccountFailure:
     if reason is not FailureReason.RATE_LIMITED:
         return models.AccountFailure(reason)
     return models.AccountFailure(reason, spend(limit, now_us + owed_us, now_us).retry_after_us)
-
-
-def _clamp(project: Project, failures: Failures, limit: Limit, now_us: int) -> Transaction[None]:
-    limited = [key for key, failure in failures.items() if failure.reason is FailureReason.RATE_LIMITED]
-    if limited:
-        clock = (now_us, limit.interval_us, limit.window_us)
-        yield Statement(CLAMP, (*clock, project.number, sql.json_array(limited)))
 
 
 def _count_call(project: Project, call: SortedAccounts, sent: int, now_ms: int) -> Transaction[SentContent]:

@@ -105,22 +105,12 @@ class NotifyShape(Shape):
 
 
 _ALL = "all"
+_SOME = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": NOTIFY_MAX_ACCOUNTS}
 _AUDIENCES: dict[str, Any] = {
     "oneOf": [
         {"const": _ALL},
         {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]},
-        {
-            "type": "object",
-            "properties": {
-                "accounts": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "minItems": 1,
-                    "maxItems": NOTIFY_MAX_ACCOUNTS,
-                }
-            },
-            "required": ["accounts"],
-        },
+        {"type": "object", "properties": {"accounts": _SOME}, "required": ["accounts"]},
     ]
 }
 """The schema of the values that `_audience` reads, in the server's description."""
@@ -304,5 +294,4 @@ def outcome_fields(keys: Mapping[str, str], failures: models.Failures) -> Notify
 
 
 def audience_outcome_fields(outcome: models.AudienceOutcome) -> AudienceOutcomeAnswer:
-    """The answer to a call for an audience: the members of notify, the next call's `after`, and the total."""
     return {**outcome_fields(outcome.keys, outcome.failures), "next": outcome.next, "total": outcome.total}

@@ -178,7 +178,7 @@ async def test_an_account_is_sent_no_more_than_its_bucket_holds_and_numbers_of_s
             NotifyRequest(Notification(TypeId("news"), "Title", "Body", None), None, {"a1": "a1"}),
             SendingLimits(limit, MissedLimits(0)),
             NOW_US,
-            lambda _, __: [],
+            _no_message,
         )
         newest = scalar(int, await processes[1].read("SELECT coalesce(max(id), 0) FROM sendings"))
         seen.append((newest, await up_to(newest)))
@@ -257,7 +257,7 @@ async def send(database: PostgresDatabase, project: ProjectId, *accounts: str) -
     request = NotifyRequest(
         Notification(TypeId("news"), "Title", "Body", None), "first", {name: name for name in accounts}
     )
-    await NotifyStore(database).send(project, request, LIMITS, NOW_MS * 1_000, lambda _, __: [])
+    await NotifyStore(database).send(project, request, LIMITS, NOW_MS * 1_000, _no_message)
 
 
 async def received(database: PostgresDatabase, account: str, project: ProjectId) -> tuple[int, int]:
