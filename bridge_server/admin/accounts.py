@@ -152,9 +152,8 @@ class InboxAdmin:
     async def inbox(self, request: web.Request) -> wire.InboxPageAnswer:
         """The notifications of an account, as its inbox shows them."""
         account = await self._number(request)
-        return wire.page_fields(
-            await self._inbox.page(account, wire.read_query(request.query), wait_seconds=0)
-        )
+        query = wire.read_query(request.query)
+        return wire.page_fields(await self._inbox.page(account, query, wait_seconds=0))
 
     async def mark_read(self, request: web.Request) -> wire.ReadNotificationsAnswer:
         """Notifications that were marked so count as bulk-marked, and not as read by the user."""

@@ -162,14 +162,12 @@ def read_account_place(after: str) -> OutcomeCursor:
     return OutcomeCursor() if found is None else OutcomeCursor(int(found[1]), int(found[2]))
 
 
-def notification_page_fields(
-    notifications: Sequence[PastNotification], limit: int
-) -> PastNotificationsAnswer:
-    """A page of at most `limit` notifications. `notifications` has one more if another page follows."""
-    page = notifications[:limit]
+def notification_page_fields(found: Sequence[PastNotification], limit: int) -> PastNotificationsAnswer:
+    """A page of at most `limit` notifications. `found` has one more if another page follows."""
+    page = found[:limit]
     return {
         "notifications": [_listed_fields(one) for one in page],
-        "next": str(page[-1].number) if len(notifications) > limit else None,
+        "next": str(page[-1].number) if len(found) > limit else None,
     }
 
 
@@ -239,9 +237,8 @@ class NotificationAdmin:
         """
         is_dry_run = prefer.wanted_dry_run(request)
         wanted = wire.read_audience_request(await bodies.json_object(request), is_dry_run)
-        return wire.audience_outcome_fields(
-            await self._audiences.notify(_project_id(request), wanted, is_dry_run)
-        )
+        outcome = await self._audiences.notify(_project_id(request), wanted, is_dry_run)
+        return wire.audience_outcome_fields(outcome)
 
 
 def _project_id(request: web.Request) -> ProjectId:

@@ -226,6 +226,12 @@ def added(found: Sequence[Fields], kept: Collection[str] = ()) -> Fields:
     return {name: total(name) for name in dict.fromkeys(name for each in found for name in each)}
 
 
+def newest_first(pages: Pages, name: str) -> list[Fields]:
+    """The entries of this name in all pages, each with its process."""
+    entries = [{**each, "process": number} for number, page in pages.items() for each in page[name]]
+    return sorted(entries, key=lambda each: (each["at"], each["number"]), reverse=True)
+
+
 # Pages of a list that several processes keep, each of which numbers its own entries; newest first.
 
 _PAIRS = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(?:,[0-9]{1,15}:[0-9]{1,15}){0,127}", re.ASCII)
@@ -256,11 +262,9 @@ def read_cursor(text: str) -> Cursor:
     return shown
 
 
-def page_query(
-    cursor: Cursor, query: Mapping[str, str], limit: int, process: int
-) -> Mapping[str, str] | None:
-    """The query for the next page of one process; None if it has no more."""
-    after = cursor.get(process)
+def page_query(cursor: Cursor, query: Mapping[str, str], limit: int, number: int) -> Mapping[str, str] | None:
+    """The query for the next page of the process of this number; None if it has no more."""
+    after = cursor.get(number)
     if after == _ENDED:
         return None
     return {**query, "limit": str(limit), **({} if after is None else {"after": str(after)})}

@@ -197,9 +197,8 @@ class OutboxAdmin:
         destination = chosen.get("destination")
 
         def is_chosen(attempt: DeliveryAttempt) -> bool:
-            its = (
-                models.MessageKind.WEBHOOK if attempt.channel == WEBHOOK_CHANNEL else models.MessageKind.PUSH
-            )
+            is_webhook = attempt.channel == WEBHOOK_CHANNEL
+            its = models.MessageKind.WEBHOOK if is_webhook else models.MessageKind.PUSH
             return kind in (None, its) and destination in (None, attempt.destination)
 
         def own(before: int | None) -> DeliveryAttemptsAnswer:
@@ -317,11 +316,8 @@ def message_fields(stored: models.StoredMessage, now_ms: int) -> OutboxMessageAn
 
 def merged_message(pages: Pages) -> Fields:
     """A message with the attempts of all processes, newest first."""
-    attempts = [
-        {**each, "process": number} for number, fields in pages.items() for each in fields["last_attempts"]
-    ]
-    newest_first = sorted(attempts, key=lambda each: (each["at"], each["number"]), reverse=True)
-    return {**next(iter(pages.values())), "last_attempts": newest_first}
+    attempts = other_processes.newest_first(pages, "last_attempts")
+    return {**next(iter(pages.values())), "last_attempts": attempts}
 
 
 def whole_fields(whole: models.WholeMessage, headers: Mapping[str, str], now_ms: int) -> WholeMessageAnswer:

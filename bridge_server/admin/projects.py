@@ -403,9 +403,8 @@ class ProjectAdmin:
     async def rename_type(self, request: web.Request) -> NotificationTypeAnswer:
         """The id stays."""
         name = (await body(request, TypeNameShape)).name
-        return type_fields(
-            await self._projects.rename_type(_project_id(request), request.match_info["type_id"], name)
-        )
+        type_id = request.match_info["type_id"]
+        return type_fields(await self._projects.rename_type(_project_id(request), type_id, name))
 
     async def remove_type(self, request: web.Request) -> None:
         """Accounts that have chosen it receive the others. Notifications that were sent stay."""

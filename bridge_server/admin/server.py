@@ -136,9 +136,8 @@ class StatsAdmin:
         the last hour.
         """
         wanted = self._processes.wanted(request)
-        return await self._processes.of_all(
-            wanted, (request.path, {}), self._own, merged_fields, shown_as="figures"
-        )
+        question = (request.path, dict[str, str]())
+        return await self._processes.of_all(wanted, question, self._own, merged_fields, shown_as="figures")
 
     async def _own(self) -> ServerFiguresAnswer:
         """The figures of this moment; the number of sessions may be a minute old."""

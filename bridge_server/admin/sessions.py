@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Annotated, Literal, NotRequired, TypeAlias
 from urllib.parse import quote
 
+from bridge_server.admin import other_processes
 from bridge_server.admin.other_processes import (
     PROCESS,
     Fields,
@@ -180,11 +181,8 @@ def merged_page(pages: Pages) -> Fields:
 
 def merged_story(stories: Pages) -> Fields:
     """A session with what all processes have seen of it, and the requests that any of them keeps."""
-    requests = [
-        {**request, "process": number} for number, story in stories.items() for request in story["requests"]
-    ]
-    newest_first = sorted(requests, key=lambda each: (each["at"], each["number"]), reverse=True)
-    return {**_as_seen_by_all([*stories.values()]), "requests": newest_first[:MOST_REQUESTS]}
+    requests = other_processes.newest_first(stories, "requests")[:MOST_REQUESTS]
+    return {**_as_seen_by_all([*stories.values()]), "requests": requests}
 
 
 def _as_seen_by_all(found: Sequence[Fields]) -> Fields:

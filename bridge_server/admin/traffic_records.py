@@ -168,8 +168,8 @@ class Filter:
 
     def passes(self, recorded: Recorded) -> bool:
         """Whether the request is to be shown."""
-        return all(test(recorded) for test in self.wanted) and not any(
-            test(recorded) for test in self.unwanted
+        return all(each(recorded) for each in self.wanted) and not any(
+            each(recorded) for each in self.unwanted
         )
 
 
@@ -184,9 +184,8 @@ def read_filter(words: str, handles: Handles) -> Filter:
     unwanted: list[Test] = []
     for term in terms:
         is_unwanted = term.startswith("-") and len(term) > 1
-        (unwanted if is_unwanted else wanted).append(
-            _test(term.removeprefix("-") if is_unwanted else term, handles)
-        )
+        test = _test(term.removeprefix("-") if is_unwanted else term, handles)
+        (unwanted if is_unwanted else wanted).append(test)
     return Filter(wanted, unwanted)
 
 
@@ -490,13 +489,12 @@ def merged_life(lives: Pages) -> Fields:
         if step["request"] is not None
     ]
     names = {step["step"] for step in recorded} & _KNOWN_WITHOUT_A_REQUEST
-    steps = recorded + [
-        step for step in first["steps"] if step["request"] is None and step["step"] not in names
-    ]
+    others = [each for each in first["steps"] if each["request"] is None and each["step"] not in names]
+    steps = _of_its_time(recorded + others)
     return {
         **first,
         "session": next((life["session"] for life in lives.values() if life["session"]), None),
-        "steps": sorted(_of_its_time(steps), key=lambda step: (step["step"] != "asked", step["at"] or "")),
+        "steps": sorted(steps, key=lambda step: (step["step"] != "asked", step["at"] or "")),
     }
 
 

@@ -130,9 +130,8 @@ class TrafficStreams:
 
     def changes(self, chosen: Filter, last_event: int | None) -> UnseenChanges:
         """The changes after `last_event`; None: those from now on."""
-        return UnseenChanges(
-            self.traffic, chosen, self.traffic.newest() if last_event is None else last_event
-        )
+        known = self.traffic.newest() if last_event is None else last_event
+        return UnseenChanges(self.traffic, chosen, known)
 
     def admit(self, stream: OpenStream) -> None:
         """Have the stream pushed from now on, until its `leave` is called. Raises TooManyFollowersError."""

@@ -28,13 +28,12 @@ class OutboxViews:
     def paths(self, test: Change) -> tuple[PagePath, ...]:
         """The paths of the page; `test` sends a test."""
         changes = {"test": test, "retry-dead": self.retry_dead, "drop-dead": self.drop_dead}
+        of_message = {"retry": self.retry, "drop": self.drop}
         return (
             PagePath(self._place, self.show, changes),
             PagePath(f"{self._place}/attempts", self.show_attempts),
             PagePath(f"{self._place}/attempts/{{number:[^/]{{1,128}}}}", self.show_attempt),
-            PagePath(
-                f"{self._place}/{_MESSAGE}", self.show_message, {"retry": self.retry, "drop": self.drop}
-            ),
+            PagePath(f"{self._place}/{_MESSAGE}", self.show_message, of_message),
         )
 
     async def show(self, asked: Asked) -> View:

@@ -59,9 +59,8 @@ class SessionsPage:
         if not uri.startswith(_PAIRINGS):
             raise InvalidInputError("A pairing URI begins with wc: or with ethereum:wc- (ERC-1328).")
         to = f"{ROOT}{_SESSIONS}/{quote(asked.names['handle'], safe='')}"
-        return Done(
-            to, "Scan it with a wallet.", picture=qr_image(uri), picture_of="QR code of the pairing URI"
-        )
+        picture_of = "QR code of the pairing URI"
+        return Done(to, "Scan it with a wallet.", picture=qr_image(uri), picture_of=picture_of)
 
     async def _list(self, asked: Asked) -> dict[str, Any]:
         after = asked.query.get("after", "")

@@ -328,9 +328,8 @@ class TrafficPage:
         if neighbours is None:
             return streams.join(chosen, read_number(since))
         positions = read_positions(since, neighbours.own_number)
-        stream = StreamOfAll(
-            streams, neighbours, WantedStream(chosen, wanted.words, None, positions), row_fields
-        )
+        of_all = WantedStream(chosen, wanted.words, None, positions)
+        stream = StreamOfAll(streams, neighbours, of_all, row_fields)
         streams.admit(stream)
         return stream
 

@@ -42,9 +42,8 @@ def _one_shot(library: Any) -> Hash:
             output = own.output
         except AttributeError:
             output = own.output = new_buffer(_DIGEST_BYTES)
-        failure = keccak_oneshot(
-            data, size_of(len(data)), output, digest_bytes, capacity_bytes, rounds, padding
-        )
+        size = size_of(len(data))
+        failure = keccak_oneshot(data, size, output, digest_bytes, capacity_bytes, rounds, padding)
         if failure:
             raise RuntimeError(f"Keccak-256 failed with code {failure}")
         return content_of(output)  # type: ignore[no-any-return]

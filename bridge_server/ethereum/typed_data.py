@@ -384,18 +384,15 @@ def _domain_type_of(names: Iterable[str]) -> tuple[_Member, ...]:
 
 def references(types: StructTypes) -> dict[str, frozenset[str]]:
     """The struct types to which each type refers, directly or through others; itself if it is recursive."""
-    direct = {
-        name: [member.core for member in members if member.core in types] for name, members in types.items()
-    }
+    direct = {name: [each.core for each in members if each.core in types] for name, members in types.items()}
     return {name: _reached_from(name, direct) for name in types}
 
 
 def encode_type(name: str, referenced: Iterable[str], types: StructTypes) -> str:
     """Spell a type (EIP-712, `encodeType`): itself, then the types it refers to in alphabetical order."""
     names = [name, *sorted(other for other in referenced if other != name)]
-    return "".join(
-        f"{name}({','.join(f'{member.type} {member.name}' for member in types[name])})" for name in names
-    )
+    spelled = {each: ",".join(f"{member.type} {member.name}" for member in types[each]) for each in names}
+    return "".join(f"{each}({members})" for each, members in spelled.items())
 
 
 def _reached_from(name: str, direct: Mapping[str, list[str]]) -> frozenset[str]:
@@ -444,9 +441,8 @@ def _member(value: object, structs: Iterable[str]) -> _Member:
     core, lengths = match.groups()
     if core not in _WORD_ENCODERS and core not in structs:
         raise _MemberError(f"must be a type of EIP-712 or one in types, and {shown(core)} is neither", "type")
-    return _Member(
-        name, spelled, core, tuple(int(length) if length else None for length in _LENGTH.findall(lengths))
-    )
+    bounds = tuple(int(length) if length else None for length in _LENGTH.findall(lengths))
+    return _Member(name, spelled, core, bounds)
 
 
 def _require_visible_reference(struct: str, core: str) -> None:

@@ -99,9 +99,8 @@ class Devices:
     async def add(self, reader: models.Reader, device: models.NewDevice) -> models.Device:
         """Register a device. A device that is already registered is unchanged. Raises TooManyDevicesError."""
         device_id = models.DeviceId(self._ids.random_uuid())
-        return await self.store.add(
-            reader.number, device_id, device, self._clock.now_ms(), self.most_per_account
-        )
+        now_ms, most = self._clock.now_ms(), self.most_per_account
+        return await self.store.add(reader.number, device_id, device, now_ms, most)
 
     async def forget_receiver(self, message: OutgoingMessage) -> None:
         """Remove the device of a message whose receiver has answered that the device is gone."""

@@ -152,9 +152,8 @@ class InboxHandlers:
         """Server-sent events `notification`, each with a notification as its data. The stream continues after
         `Last-Event-ID`.
         """
-        last_event = wire.read_last_event(
-            request.headers.get("Last-Event-ID"), request.query.get("last_event_id")
-        )
+        header, parameter = request.headers.get("Last-Event-ID"), request.query.get("last_event_id")
+        last_event = wire.read_last_event(header, parameter)
         return EventStream(await self._services.streams.join(request[_READER], last_event))
 
     async def devices(self, request: web.Request) -> wire.RegisteredDevicesAnswer:

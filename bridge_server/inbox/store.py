@@ -139,9 +139,8 @@ class InboxStore:
         cursor = query.cursor
         before = _LATER_THAN_ALL if cursor.before is None else cursor.before
         bounds = (account, account, cursor.since, before)
-        rows = await self.database.read(
-            PAGE, (*bounds, query.project_id, *_UNREAD[query.unread], query.limit)
-        )
+        wanted = (query.project_id, *_UNREAD[query.unread], query.limit)
+        rows = await self.database.read(PAGE, (*bounds, *wanted))
         notifications = [_notification(row[1:]) for row in rows if row[1] is not None]
         return notifications, rows[0][0]
 

@@ -161,9 +161,8 @@ class Streams:
         position = newest if last_event is None else min(last_event, newest)
         audience = self._audiences.get(reader.number)
         if audience is None:
-            audience = self._audiences[reader.number] = AccountStreams(
-                reader.number, self._store, self._forget
-            )
+            audience = AccountStreams(reader.number, self._store, self._forget)
+            self._audiences[reader.number] = audience
         if len(audience.streams) >= self.most_per_account:
             raise TooManyStreamsError(self.most_per_account)
         stream = Stream(audience, reader, position, self._clock)

@@ -144,9 +144,8 @@ def read_audience_request(document: JsonObject, is_dry_run: bool) -> models.Audi
     audience, faults = _audience(values["audience"]) if "audience" in values else ({}, [])
     faults += misspelled(AudienceNotifyShape, values)
     if isinstance(audience, SubscriberAudience) and values.get("notification_id") is None and not is_dry_run:
-        faults.append(
-            Fault("#/notification_id", "is missing: with it a repeated call sends to nobody a second time")
-        )
+        missing = "is missing: with it a repeated call sends to nobody a second time"
+        faults.append(Fault("#/notification_id", missing))
     shape = check(AudienceNotifyShape, values, faults)
     return models.AudienceRequest(
         _notification(shape.notification), shape.notification_id, audience, shape.after or ""

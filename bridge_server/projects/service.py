@@ -85,9 +85,8 @@ class Analytics(NamedTuple):
     def by_day(self) -> Sequence[DayAnalytics]:
         """Every day of the period, the earliest first, also days on which nothing was sent."""
         period = self.period
-        days: dict[int, list[models.DailyFigures]] = {
-            day: [] for day in range(period.first_day, period.last_day + 1)
-        }
+        every_day = range(period.first_day, period.last_day + 1)
+        days: dict[int, list[models.DailyFigures]] = {day: [] for day in every_day}
         for kind in self.types:
             for daily in kind.days:
                 days[daily.day].append(daily)
@@ -188,9 +187,8 @@ class Projects:
     async def rotate_secret(self, project_id: str) -> NewSecret:
         """Create a second secret; the first stays valid. Raises TooManySecretsError."""
         secret = SECRET_PREFIX + new_secret(self._random_bytes)
-        number = await self.store.add_secret(
-            ProjectId(project_id), digest(secret), self._clock.now_ms(), LIVE_SECRETS
-        )
+        chosen, now_ms = ProjectId(project_id), self._clock.now_ms()
+        number = await self.store.add_secret(chosen, digest(secret), now_ms, LIVE_SECRETS)
         return NewSecret(number, secret)
 
     async def revoke_secret(self, project_id: str, number: int) -> None:

@@ -227,9 +227,8 @@ class ProjectStore:
             ((created,),) = yield sql.Statement(INSERT_PROJECT, (project_id, name, now_ms))
             if created:
                 project = yield from find_project(project_id)
-                number = sql.scalar(
-                    int, (yield sql.Statement(INSERT_SECRET, (project.number, digest, now_ms)))
-                )
+                row = (project.number, digest, now_ms)
+                number = sql.scalar(int, (yield sql.Statement(INSERT_SECRET, row)))
                 yield ProjectChanged(project_id)
                 return project, number
         raise models.ProjectExistsError

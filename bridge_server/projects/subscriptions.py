@@ -248,9 +248,8 @@ class Subscriptions:
         self, project_id: str, wanted: Sequence[models.NewSubscription]
     ) -> list[tuple[Subscription, SubscriptionChange | None]]:
         """Subscribe several hundred accounts in one transaction. Raises UnknownTypesError."""
-        return await self.store.subscribe(
-            ProjectId(project_id), wanted, self._clock.now_ms(), self._message_of
-        )
+        now_ms = self._clock.now_ms()
+        return await self.store.subscribe(ProjectId(project_id), wanted, now_ms, self._message_of)
 
     async def unsubscribe(self, project_id: str, account_keys: Sequence[str]) -> int:
         """Unsubscribe accounts; returns how many were subscribed."""
