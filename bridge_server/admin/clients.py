@@ -8,15 +8,8 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from bridge_server.admin.other_processes import (
-    PROCESS,
-    Fields,
-    Pages,
-    ProcessAnswer,
-    Processes,
-    WantedProcess,
-    added,
-)
+from bridge_server.admin import other_processes
+from bridge_server.admin.other_processes import PROCESS, Fields, Pages, ProcessAnswer, WantedProcess, added
 from bridge_server.admin.rows import ANY_ID, AdminRows, wanted_page
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
@@ -143,7 +136,7 @@ class AddressLimits:
 class ClientAdmin:
     """Shows clients: what came to this process, and to the others on the database."""
 
-    def __init__(self, clients: Clients, limits: AddressLimits, processes: Processes) -> None:
+    def __init__(self, clients: Clients, limits: AddressLimits, processes: other_processes.Processes) -> None:
         self._clients, self._limits, self.processes = clients, limits, processes
 
     async def heaviest(

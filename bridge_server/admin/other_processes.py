@@ -162,9 +162,7 @@ class Neighbours:
             # A line that is too long is a ValueError; another version of the program may write other fields.
             raise UnavailableError(f"cannot be read: {error}", 2) from error
 
-    async def _ask(
-        self, process: Process, path: str, query: Mapping[str, str], wait_seconds: float = 0.0
-    ) -> Reply:
+    async def _ask(self, process: Process, path: str, query: Mapping[str, str], wait_seconds: float) -> Reply:
         fields: Fields = None
         fault: str | None = _UNKNOWN_HERE
         if self._token():

@@ -12,14 +12,7 @@ from aiohttp import web
 from pydantic import Field
 
 from bridge_server.admin import other_processes
-from bridge_server.admin.other_processes import (
-    PROCESS,
-    Fields,
-    Pages,
-    ProcessAnswer,
-    Processes,
-    WantedProcess,
-)
+from bridge_server.admin.other_processes import PROCESS, Fields, Pages, ProcessAnswer, WantedProcess
 from bridge_server.admin.rows import AdminRows, body, read_choice, read_place, shortened, wanted_page
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
@@ -146,7 +139,7 @@ class OutboxAdmin:
         clock: Clock,
         attempts: AttemptLog,
         headers_of: HeadersOf,
-        processes: Processes,
+        processes: other_processes.Processes,
     ) -> None:
         self._store, self._dispatcher, self._clock = store, dispatcher, clock
         self._attempts, self._headers_of, self.processes = attempts, headers_of, processes

@@ -7,14 +7,7 @@ from typing import Annotated, Literal, NotRequired, TypeAlias
 from urllib.parse import quote
 
 from bridge_server.admin import other_processes
-from bridge_server.admin.other_processes import (
-    PROCESS,
-    Fields,
-    Pages,
-    ProcessAnswer,
-    Processes,
-    WantedProcess,
-)
+from bridge_server.admin.other_processes import PROCESS, Fields, Pages, ProcessAnswer, WantedProcess
 from bridge_server.admin.rows import ANY_ID, AdminRows, read_after, read_place, shortened, wanted_page
 from bridge_server.admin.traffic_records import CallLives, KeptRequestAnswer, NamedThingAnswer, named
 from bridge_server.kernel.errors import InvalidInputError
@@ -243,7 +236,7 @@ class TopicAdmin:
         topics: TopicList,
         sockets_on: Callable[[Topic], int],
         traffic: TrafficLog | None,
-        processes: Processes,
+        processes: other_processes.Processes,
     ) -> None:
         self._topics, self._sockets_on = topics, sockets_on
         self._traffic, self.processes = traffic, processes

@@ -56,11 +56,8 @@ class ScryptCost:
     def __post_init__(self) -> None:
         if self.n < 2 or self.n & (self.n - 1) or self.r < 1 or self.p < 1:
             raise CostError("n must be a power of two from 2 on, r and p at least 1")
-        if (
-            self.memory_bytes > _MOST_MEMORY_BYTES
-            or self.n * self.r * self.p > _MOST_STEPS
-            or self.r * self.p > _MOST_BLOCKS
-        ):
+        is_too_large = self.memory_bytes > _MOST_MEMORY_BYTES or self.r * self.p > _MOST_BLOCKS
+        if is_too_large or self.n * self.r * self.p > _MOST_STEPS:
             raise CostError(f"n = {self.n}, r = {self.r}, p = {self.p} ask for too much memory or time")
 
     @property

@@ -72,6 +72,9 @@ class _AnyTransaction:
     value: int = 0
     data: bytes = b""
 
+    def __post_init__(self) -> None:
+        _check(self)
+
     def _last_fields(self) -> list[rlp.Item]:
         """The signed fields from the gas on, in order, without an access list."""
         number = rlp.number
@@ -86,10 +89,6 @@ class LegacyTransaction(_AnyTransaction):
 
     gas_price: int
 
-    def __post_init__(self) -> None:
-        _check(self)
-        _check_range("gas_price", self.gas_price, MAX_WEI)
-
     def fields(self) -> list[rlp.Item]:
         """The signed fields in order, without the chain id."""
         return [rlp.number(self.nonce), rlp.number(self.gas_price), *self._last_fields()]
@@ -103,11 +102,6 @@ class AccessListTransaction(_AnyTransaction):
 
     gas_price: int
     access_list: AccessList = ()
-
-    def __post_init__(self) -> None:
-        _check(self)
-        _check_range("gas_price", self.gas_price, MAX_WEI)
-        _check_access_list(self.access_list)
 
     def fields(self) -> list[rlp.Item]:
         """The signed fields in order."""
@@ -125,11 +119,6 @@ class FeeMarketTransaction(_AnyTransaction):
     max_priority_fee_per_gas: int
     max_fee_per_gas: int
     access_list: AccessList = ()
-
-    def __post_init__(self) -> None:
-        _check(self)
-        _check_fees(self.max_priority_fee_per_gas, self.max_fee_per_gas)
-        _check_access_list(self.access_list)
 
     def fields(self) -> list[rlp.Item]:
         """The signed fields in order."""
@@ -182,13 +171,19 @@ def address_bytes(address: str | None) -> bytes:
     return b"" if address is None else bytes.fromhex(address[2:])
 
 
-def _check(transaction: Transaction) -> None:
+def _check(transaction: _AnyTransaction) -> None:
     _check_range("chain_id", transaction.chain_id, MAX_CHAIN_ID, minimum=1)
     _check_range("nonce", transaction.nonce, MAX_NONCE)
     _check_range("gas", transaction.gas, MAX_GAS)
     _check_range("value", transaction.value, MAX_WEI)
     if transaction.to is not None:
         _check_address("to", transaction.to)
+    if isinstance(transaction, LegacyTransaction | AccessListTransaction):
+        _check_range("gas_price", transaction.gas_price, MAX_WEI)
+    if isinstance(transaction, FeeMarketTransaction):
+        _check_fees(transaction.max_priority_fee_per_gas, transaction.max_fee_per_gas)
+    if isinstance(transaction, AccessListTransaction | FeeMarketTransaction):
+        _check_access_list(transaction.access_list)
 
 
 def _check_access_list(access_list: AccessList) -> None:

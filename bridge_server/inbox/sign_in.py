@@ -26,15 +26,12 @@ FROM inbox_tokens JOIN accounts ON accounts.id = inbox_tokens.account
 WHERE inbox_tokens.digest = ? AND inbox_tokens.expires_at_ms > ?
 """
 _SIGN_OUT = "DELETE FROM inbox_tokens WHERE digest = ?"
-SWEEPS = (
-    """
-    DELETE FROM sign_in_nonces WHERE nonce IN
-        (SELECT nonce FROM sign_in_nonces WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
-    """,
-    """
-    DELETE FROM inbox_tokens WHERE digest IN
-        (SELECT digest FROM inbox_tokens WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
-    """,
+SWEEPS = tuple(
+    f"""
+    DELETE FROM {table} WHERE {key} IN
+        (SELECT {key} FROM {table} WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
+    """  # noqa: S608 - the names are below
+    for table, key in (("sign_in_nonces", "nonce"), ("inbox_tokens", "digest"))
 )
 _SWEEP_SLICE = 500
 

@@ -15,6 +15,7 @@ from bridge_server.projects.models import ProjectId, TypeId
 from bridge_server.projects.store import TURN_OF_FIGURES, counting
 from bridge_server.projects.subscriptions import ACCOUNT
 from bridge_server.storage import database as sql
+from bridge_server.storage.database import Transaction
 
 _CONTENT_COLUMNS = """
     sendings.id, projects.project_id, projects.name, notification_types.type_id,
@@ -118,7 +119,7 @@ class InboxStore:
         self.database = database
 
     @sql.reading
-    def overview(self, account: int) -> sql.Transaction[Overview]:
+    def overview(self, account: int) -> Transaction[Overview]:
         """The account's subscriptions, earliest first, and the projects that it left with unread ones."""
         subscribed = yield sql.Statement(SUBSCRIPTIONS, (account,))
         unread = {number: row for number, *row in (yield sql.Statement(UNREAD, (account,)))}
@@ -165,9 +166,7 @@ class InboxStore:
         return [models.Arrival(_notification(row[1:]), orjson.loads(row[0])) for row in rows]
 
     @sql.transaction(turns=sql.always(sql.Turns((TURN_OF_FIGURES,))))
-    def mark_read(
-        self, account: int, sendings: Sequence[int], now_ms: int, by: ReadBy
-    ) -> sql.Transaction[int]:
+    def mark_read(self, account: int, sendings: Sequence[int], now_ms: int, by: ReadBy) -> Transaction[int]:
         """Mark unread notifications of the account as read and count them; returns how many."""
         asked, is_bulk = orjson.dumps(sendings).decode(), by is ReadBy.BULK
         rows = yield sql.Statement(MARK_READ, (-now_ms if is_bulk else now_ms, account, asked))

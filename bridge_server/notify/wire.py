@@ -160,18 +160,14 @@ def _audience(value: Any) -> tuple[models.Audience, list[Fault]]:
         case {"type": str(type_id), **others} if "accounts" not in others:
             return SubscriberAudience(TypeId(type_id)), []
         case {"accounts": [_, *_] as accounts, **others} if "type" not in others:
-            return _accounts(accounts)
+            place = "#/audience/accounts"
+            if len(accounts) > NOTIFY_MAX_ACCOUNTS:
+                return {}, [Fault(place, f"must have at most {NOTIFY_MAX_ACCOUNTS} accounts")]
+            if not all(isinstance(account, str) for account in accounts):
+                return {}, [Fault(place, "must hold strings only")]
+            return account_keys(accounts, NOTIFY_MAX_ACCOUNTS, place=place)
     expected = 'must be "all", {"type": ...} or {"accounts": [...]}'
     return {}, [Fault("#/audience", expected)]
-
-
-def _accounts(accounts: list[Any]) -> tuple[models.Audience, list[Fault]]:
-    place = "#/audience/accounts"
-    if len(accounts) > NOTIFY_MAX_ACCOUNTS:
-        return {}, [Fault(place, f"must have at most {NOTIFY_MAX_ACCOUNTS} accounts")]
-    if not all(isinstance(account, str) for account in accounts):
-        return {}, [Fault(place, "must hold strings only")]
-    return account_keys(accounts, NOTIFY_MAX_ACCOUNTS, place=place)
 
 
 def _notification(content: NotificationShape) -> models.Notification:

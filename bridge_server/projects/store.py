@@ -10,6 +10,7 @@ from bridge_server.kernel.token_bucket import Limit
 from bridge_server.projects import models
 from bridge_server.projects.models import NotificationType, Project, ProjectChanged, ProjectId, TypeId
 from bridge_server.storage import database as sql
+from bridge_server.storage.database import Transaction
 
 _PROJECT = """
 id, project_id, name, created_at_ms, account_burst, account_interval_us, webhook_url, webhook_secret
@@ -221,7 +222,7 @@ class ProjectStore:
     @sql.adding_transaction
     def create(
         self, wanted: Sequence[ProjectId], name: str, digest: bytes, now_ms: int
-    ) -> sql.Transaction[tuple[Project, int]]:
+    ) -> Transaction[tuple[Project, int]]:
         """Store a project with a free id, and its first secret's SHA-256. Raises ProjectExistsError."""
         for project_id in wanted:
             ((created,),) = yield sql.Statement(INSERT_PROJECT, (project_id, name, now_ms))
@@ -245,7 +246,7 @@ class ProjectStore:
         return sql.scalar(int, await self.database.read(COUNT_PROJECTS))
 
     @sql.reading
-    def details(self, project_id: ProjectId) -> sql.Transaction[models.ProjectDetails]:
+    def details(self, project_id: ProjectId) -> Transaction[models.ProjectDetails]:
         """A project with its types, secrets and number of subscribers."""
         project = yield from find_project(project_id)
         types = yield from find_types(project)
@@ -255,7 +256,7 @@ class ProjectStore:
         return models.ProjectDetails(project, kinds, live, subscribers)
 
     @sql.transaction(turns=of_project)
-    def delete(self, project_id: ProjectId) -> sql.Transaction[None]:
+    def delete(self, project_id: ProjectId) -> Transaction[None]:
         """Hide the project at once; sweeping deletes its rows later."""
         project = yield from find_project(project_id)
         yield sql.Statement(DELETE_SECRETS, (project.number,))
@@ -270,14 +271,12 @@ class ProjectStore:
         return _read_project(rows[0][1:]), [row[0] for row in rows if row[0] is not None]
 
     @sql.reading
-    def require_live(self, publisher: models.Publisher) -> sql.Transaction[None]:
+    def require_live(self, publisher: models.Publisher) -> Transaction[None]:
         """Raises NotAuthenticatedError if the project was deleted or the secret was revoked."""
         yield from find_publishing(publisher)
 
     @sql.transaction(turns=of_project)
-    def add_secret(
-        self, project_id: ProjectId, digest: bytes, now_ms: int, limit: int
-    ) -> sql.Transaction[int]:
+    def add_secret(self, project_id: ProjectId, digest: bytes, now_ms: int, limit: int) -> Transaction[int]:
         """Store the SHA-256 of another secret; returns its number. Raises TooManySecretsError."""
         project = yield from find_project(project_id)
         live = yield sql.Statement(SECRETS, (project.number,))
@@ -287,7 +286,7 @@ class ProjectStore:
         return sql.scalar(int, (yield sql.Statement(INSERT_SECRET, (project.number, digest, now_ms))))
 
     @sql.transaction(turns=of_project)
-    def remove_secret(self, project_id: ProjectId, number: int) -> sql.Transaction[None]:
+    def remove_secret(self, project_id: ProjectId, number: int) -> Transaction[None]:
         """Remove a secret. Raises SecretNotFoundError."""
         project = yield from find_project(project_id)
         ((removed,),) = yield sql.Statement(DELETE_SECRET, (project.number, number))
@@ -308,7 +307,7 @@ class ProjectStore:
     @sql.reading
     def figures(
         self, project_id: ProjectId, first_day: int, last_day: int
-    ) -> sql.Transaction[list[models.DailyFigures]]:
+    ) -> Transaction[list[models.DailyFigures]]:
         """The figures of these days, by day and type."""
         project = yield from find_project(project_id)
         rows = yield sql.Statement(FIGURES, (first_day, last_day, project.number))
@@ -317,22 +316,41 @@ class ProjectStore:
         ]
 
     @sql.transaction(turns=sql.sweeping("projects", TURN_OF_FIGURES))
-    def sweep(self, now_ms: int) -> sql.Transaction[int]:
+    def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of the rows of deleted projects; returns how many rows."""
-        deleted = yield sql.Statement(DELETED_PROJECT)
-        return (yield from _delete_project(deleted[0][0], _SWEEP_SLICE)) if deleted else 0
+        rows = yield sql.Statement(DELETED_PROJECT)
+        if not rows:
+            return 0
+        ((project,),) = rows
+        ((sendings,),) = yield sql.Statement(SENDINGS, (project, _SWEEP_SLICE))
+        swept = yield from delete_sendings(sendings, _SWEEP_SLICE)
+        if swept:
+            return swept
+        missed = sql.scalar(int, (yield sql.Statement(DELETE_MISSED, (project, _SWEEP_SLICE))))
+        if missed:
+            return missed
+        ((notifications,),) = yield sql.Statement(NOTIFICATIONS, (project, _SWEEP_SLICE))
+        swept = sql.scalar(int, (yield sql.Statement(DELETE_COVERED, (notifications, _SWEEP_SLICE))))
+        swept += sql.scalar(int, (yield sql.Statement(DELETE_UNCOVERED_NOTIFICATIONS, (notifications,))))
+        if swept:
+            return swept
+        for statement in SWEEP_DELETED:
+            deleted = sql.scalar(int, (yield sql.Statement(statement, (project, _SWEEP_SLICE))))
+            if deleted:
+                return deleted
+        return 0
 
     @sql.transaction(turns=of_project)
     def _change(
         self, project_id: ProjectId, statement: str, *values: str | int | None
-    ) -> sql.Transaction[Project]:
+    ) -> Transaction[Project]:
         project = yield from find_project(project_id)
         yield sql.Statement(statement, (*values, project.number))
         yield ProjectChanged(project_id)
         return (yield from find_project(project_id))
 
     @sql.reading
-    def types(self, project_id: ProjectId) -> sql.Transaction[list[NotificationType]]:
+    def types(self, project_id: ProjectId) -> Transaction[list[NotificationType]]:
         """The project's types, oldest first."""
         project = yield from find_project(project_id)
         return [known for _, known in (yield from find_types(project))]
@@ -340,7 +358,7 @@ class ProjectStore:
     @sql.transaction(turns=of_project)
     def add_type(
         self, project_id: ProjectId, id_among: models.IdAmong, name: str, now_ms: int, limit: int
-    ) -> sql.Transaction[NotificationType]:
+    ) -> Transaction[NotificationType]:
         """Add a type, also to subscriptions to all. Raises TypeExistsError, TooManyTypesError."""
         project = yield from find_project(project_id)
         known = {kind.type_id for _, kind in (yield from find_types(project))}
@@ -358,9 +376,7 @@ class ProjectStore:
         return NotificationType(type_id, name, now_ms)
 
     @sql.transaction(turns=of_project)
-    def rename_type(
-        self, project_id: ProjectId, type_id: TypeId, name: str
-    ) -> sql.Transaction[NotificationType]:
+    def rename_type(self, project_id: ProjectId, type_id: TypeId, name: str) -> Transaction[NotificationType]:
         """Change the name of a type. Raises TypeNotFoundError."""
         project = yield from find_project(project_id)
         number, known = yield from _find_type(project, type_id)
@@ -369,7 +385,7 @@ class ProjectStore:
         return NotificationType(type_id, name, known.created_at_ms)
 
     @sql.transaction(turns=of_project)
-    def remove_type(self, project_id: ProjectId, type_id: TypeId, now_ms: int) -> sql.Transaction[None]:
+    def remove_type(self, project_id: ProjectId, type_id: TypeId, now_ms: int) -> Transaction[None]:
         """Remove a type from the project and from every subscription. Raises TypeNotFoundError."""
         project = yield from find_project(project_id)
         number, _ = yield from _find_type(project, type_id)
@@ -381,14 +397,14 @@ class ProjectStore:
         yield ProjectChanged(project_id)
 
 
-def _find_type(project: Project, type_id: TypeId) -> sql.Transaction[tuple[int, NotificationType]]:
+def _find_type(project: Project, type_id: TypeId) -> Transaction[tuple[int, NotificationType]]:
     for number, known in (yield from find_types(project)):
         if known.type_id == type_id:
             return number, known
     raise models.TypeNotFoundError
 
 
-def find_project(project_id: ProjectId) -> sql.Transaction[Project]:
+def find_project(project_id: ProjectId) -> Transaction[Project]:
     """The project, within a transaction. Raises ProjectNotFoundError."""
     rows = yield sql.Statement(PROJECT, (project_id,))
     if not rows:
@@ -396,7 +412,7 @@ def find_project(project_id: ProjectId) -> sql.Transaction[Project]:
     return _read_project(rows[0])
 
 
-def find_publishing(publisher: models.Publisher) -> sql.Transaction[Project]:
+def find_publishing(publisher: models.Publisher) -> Transaction[Project]:
     """The publisher's project as it is now, within a transaction. Raises NotAuthenticatedError."""
     rows = yield sql.Statement(PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
     if not rows:
@@ -404,7 +420,7 @@ def find_publishing(publisher: models.Publisher) -> sql.Transaction[Project]:
     return _read_project(rows[0])
 
 
-def find_types(project: Project) -> sql.Transaction[list[tuple[int, NotificationType]]]:
+def find_types(project: Project) -> Transaction[list[tuple[int, NotificationType]]]:
     """The project's types and their numbers, oldest first, within a transaction."""
     return [
         (number, NotificationType(TypeId(type_id), name, created))
@@ -428,28 +444,7 @@ def _read_overview(row: sql.Row) -> models.ProjectOverview:
     return models.ProjectOverview(project, kinds, subscribers, sent_today, models.ReadFigures(*figures))
 
 
-def _delete_project(project: sql.Value, limit: int) -> sql.Transaction[int]:
-    """Delete a slice of a project, by its number, and of all its rows; returns the number of deleted rows."""
-    ((sendings,),) = yield sql.Statement(SENDINGS, (project, limit))
-    swept = yield from delete_sendings(sendings, limit)
-    if swept:
-        return swept
-    missed = sql.scalar(int, (yield sql.Statement(DELETE_MISSED, (project, limit))))
-    if missed:
-        return missed
-    ((notifications,),) = yield sql.Statement(NOTIFICATIONS, (project, limit))
-    swept = sql.scalar(int, (yield sql.Statement(DELETE_COVERED, (notifications, limit))))
-    swept += sql.scalar(int, (yield sql.Statement(DELETE_UNCOVERED_NOTIFICATIONS, (notifications,))))
-    if swept:
-        return swept
-    for statement in SWEEP_DELETED:
-        deleted = sql.scalar(int, (yield sql.Statement(statement, (project, limit))))
-        if deleted:
-            return deleted
-    return 0
-
-
-def delete_sendings(sendings: sql.Value, limit: int) -> sql.Transaction[int]:
+def delete_sendings(sendings: sql.Value, limit: int) -> Transaction[int]:
     """Delete up to `limit` deliveries of the sendings in a JSON array, then sendings without deliveries.
     Unread deliveries are counted as lapsed. A notification without an idempotency key is deleted with its
     last sending, unless an account that it has not reached is still kept. Returns the number of deleted rows.
@@ -464,6 +459,6 @@ def delete_sendings(sendings: sql.Value, limit: int) -> sql.Transaction[int]:
     return len(deliveries) + len(emptied) + deleted
 
 
-def delete_unsent_notifications(notifications: sql.Value) -> sql.Transaction[int]:
+def delete_unsent_notifications(notifications: sql.Value) -> Transaction[int]:
     """Delete notifications without idempotency key, sending or missed account; returns how many."""
     return sql.scalar(int, (yield sql.Statement(DELETE_UNSENT_NOTIFICATIONS, (notifications,))))
