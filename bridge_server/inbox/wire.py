@@ -153,21 +153,16 @@ def read_query(query: Mapping[str, str]) -> models.NotificationQuery:
     ]
     if faults:
         raise InvalidInputError("The query has parameters that cannot be read.", faults)
-    project_id, unread = query.get("project_id"), query.get("unread")
-    return models.NotificationQuery(
+    project_id, cursor = query.get("project_id"), models.Cursor()
+    found = _CURSOR.fullmatch(query.get("after", ""))
+    if found is not None:
+        since, before, top = found.groups()
+        cursor = models.Cursor(int(since), int(before) if before else None, int(top))
+    chosen, unread = (
         None if project_id is None else ProjectId(project_id),
-        _TRUTH.get(unread or ""),
-        _parse_cursor(query.get("after")),
-        int(query.get("limit", USUAL_ON_A_PAGE)),
+        _TRUTH.get(query.get("unread", "")),
     )
-
-
-def _parse_cursor(text: str | None) -> models.Cursor:
-    found = None if text is None else _CURSOR.fullmatch(text)
-    if found is None:
-        return models.Cursor()
-    since, before, top = found.groups()
-    return models.Cursor(int(since), int(before) if before else None, int(top))
+    return models.NotificationQuery(chosen, unread, cursor, int(query.get("limit", USUAL_ON_A_PAGE)))
 
 
 def read_last_event(header: str | None, parameter: str | None) -> int | None:
