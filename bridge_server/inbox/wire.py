@@ -158,10 +158,8 @@ def read_query(query: Mapping[str, str]) -> models.NotificationQuery:
     if found is not None:
         since, before, top = found.groups()
         cursor = models.Cursor(int(since), int(before) if before else None, int(top))
-    chosen, unread = (
-        None if project_id is None else ProjectId(project_id),
-        _TRUTH.get(query.get("unread", "")),
-    )
+    chosen = None if project_id is None else ProjectId(project_id)
+    unread = _TRUTH.get(query.get("unread", ""))
     return models.NotificationQuery(chosen, unread, cursor, int(query.get("limit", USUAL_ON_A_PAGE)))
 
 
