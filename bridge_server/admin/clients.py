@@ -136,7 +136,7 @@ class AddressLimits:
 class ClientAdmin:
     """Shows clients: what came to this process, and to the others on the database."""
 
-    def __init__(self, clients: Clients, limits: AddressLimits, processes: other_processes.Processes) -> None:
+    def __init__(self, clients: Clients, limits: AddressLimits, processes: other_processes.Cluster) -> None:
         self._clients, self._limits, self.processes = clients, limits, processes
 
     async def heaviest(

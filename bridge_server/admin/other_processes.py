@@ -319,7 +319,7 @@ class PagesOfAll(NamedTuple, Generic[Answer]):
     read: Callable[[str], int | None] = read_after  # reads `after` of a page of one process
 
 
-class Processes:
+class Cluster:
     """This process, and its neighbours on the database, if it has any."""
 
     def __init__(self, neighbours: Neighbours | None) -> None:

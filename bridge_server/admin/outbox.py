@@ -139,7 +139,7 @@ class OutboxAdmin:
         clock: Clock,
         attempts: AttemptLog,
         headers_of: HeadersOf,
-        processes: other_processes.Processes,
+        processes: other_processes.Cluster,
     ) -> None:
         self._store, self._dispatcher, self._clock = store, dispatcher, clock
         self._attempts, self._headers_of, self.processes = attempts, headers_of, processes

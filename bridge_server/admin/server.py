@@ -11,7 +11,7 @@ from aiohttp import web
 from pydantic import WithJsonSchema
 
 from bridge_server.admin.clients import ListedClientAnswer, client_fields, heaviest_fields
-from bridge_server.admin.other_processes import PROCESS, Fields, Pages, ProcessAnswer, Processes, added
+from bridge_server.admin.other_processes import PROCESS, Cluster, Fields, Pages, ProcessAnswer, added
 from bridge_server.admin.rows import AdminRows
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, UnavailableError
@@ -127,7 +127,7 @@ class FigureSources:
 class StatsAdmin:
     """Puts the figures of this process together, and of the others on the database."""
 
-    def __init__(self, sources: FigureSources, clock: Clock, processes: Processes) -> None:
+    def __init__(self, sources: FigureSources, clock: Clock, processes: Cluster) -> None:
         self._sources, self._clock, self._processes = sources, clock, processes
         self._began_us = clock.elapsed_us()
 

@@ -236,7 +236,7 @@ class TopicAdmin:
         topics: TopicList,
         sockets_on: Callable[[Topic], int],
         traffic: TrafficLog | None,
-        processes: other_processes.Processes,
+        processes: other_processes.Cluster,
     ) -> None:
         self._topics, self._sockets_on = topics, sockets_on
         self._traffic, self.processes = traffic, processes

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NotRequired, TypeAlias, cast
 
 import orjson
 
-from bridge_server.admin.other_processes import Fields, Pages, ProcessAnswer, Processes, WantedProcess
+from bridge_server.admin.other_processes import Cluster, Fields, Pages, ProcessAnswer, WantedProcess
 from bridge_server.admin.rows import Handles, shortened
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, LimitError
@@ -311,7 +311,7 @@ class CallLives:
         requests: Requests,
         pending_of: Callable[[Queue], Awaitable[Sequence[PendingMessage]]],
         status_ms: int,
-        processes: Processes,
+        processes: Cluster,
     ) -> None:
         self.sessions, self.requests, self._pending_of = sessions, requests, pending_of
         self.status_ms, self.processes = status_ms, processes

@@ -12,7 +12,7 @@ from bridge_server.admin.accounts import AccountAdmin, InboxAdmin, account_route
 from bridge_server.admin.clients import AddressLimits, ClientAdmin, client_routes
 from bridge_server.admin.delivery_tests import PushTests, WebhookTests, delivery_test_routes
 from bridge_server.admin.notifications import NotificationAdmin, notification_routes
-from bridge_server.admin.other_processes import Neighbours, Processes
+from bridge_server.admin.other_processes import Cluster, Neighbours
 from bridge_server.admin.outbox import OutboxAdmin, outbox_routes
 from bridge_server.admin.projects import ProjectAdmin, project_routes
 from bridge_server.admin.rows import KEY_BYTES, AdminRows, Handles
@@ -62,7 +62,7 @@ class Admin:
             neighbours = Neighbours(
                 backend.processes, backend.own_number, lambda: secret_of(live.current.admin_token)
             )
-        self.neighbours, processes = neighbours, Processes(neighbours)
+        self.neighbours, processes = neighbours, Cluster(neighbours)
         self.handles = Handles(_key_of_handles(settings))
         self.requests = Requests(traffic, self.handles, clock)
         self.streams = None if traffic is None else TrafficStreams(traffic, self.requests.fields)
