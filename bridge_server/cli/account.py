@@ -26,14 +26,9 @@ from bridge_server.kernel.fields import http_url
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.data_directory import is_held
+from bridge_server.wallet import accounts as keys
 from bridge_server.wallet import models
-from bridge_server.wallet.accounts import (
-    DEFAULT_UNLOCK_SECONDS,
-    LONGEST_UNLOCK_SECONDS,
-    Accounts,
-    PrivateKeyError,
-    read_private_key,
-)
+from bridge_server.wallet.accounts import DEFAULT_UNLOCK_SECONDS, LONGEST_UNLOCK_SECONDS, Accounts
 from bridge_server.wallet.keystore_files import KeystoreFiles
 
 Result = TypeVar("Result")
@@ -109,8 +104,8 @@ def import_command(operator: Operator, file: str | None, passphrase_file: str | 
         opening = _passphrase(passphrase_file)
         _add(operator, lambda accounts: accounts.import_file(content, opening))
     else:
-        with command_errors(PrivateKeyError, about="this is neither a key file nor a private key: "):
-            secret = read_private_key(content.decode("ascii", errors="replace"))
+        with command_errors(keys.PrivateKeyError, about="this is neither a key file nor a private key: "):
+            secret = keys.read_private_key(content.decode("ascii", errors="replace"))
         new = _passphrase(passphrase_file, repeated="Repeat the passphrase")
         _add(operator, lambda accounts: accounts.import_key(secret, new))
 

@@ -13,14 +13,8 @@ from bridge_server.cli import options
 from bridge_server.cli.options import CommandError, loaded_settings
 from bridge_server.cli.output import Group, columns, json_option, print_result
 from bridge_server.kernel.events import Events
-from bridge_server.settings.settings import (
-    ENVIRONMENT_PREFIX,
-    NOT_SET,
-    SECRET_IS_SET,
-    Settings,
-    shown_settings,
-    shown_value,
-)
+from bridge_server.settings import settings
+from bridge_server.settings.settings import ENVIRONMENT_PREFIX, NOT_SET, SECRET_IS_SET, Settings, shown_value
 
 config_group = Group("config", help="Inspect the settings.")
 
@@ -39,7 +33,7 @@ def check_command(
     PostgreSQL database is set, it must answer.
     """
     loaded = loaded_settings(config_file, assignments, data_dir=data_dir)
-    rows = shown_settings(loaded.settings, loaded.origins)
+    rows = settings.shown_settings(loaded.settings, loaded.origins)
     if as_json:
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
     else:

@@ -22,19 +22,13 @@ import orjson
 import segno
 
 from bridge_server.assembly.room import DemoProject
-from bridge_server.cli import options
+from bridge_server.cli import options, server_run
 from bridge_server.cli.options import CommandError, loaded_settings, reread_settings
 from bridge_server.cli.output import Output, Screen, screen_of
 from bridge_server.cli.process import configure_logs, lan_address, typed_command, write_file
 from bridge_server.cli.running_server import CONSOLE_URL, DEV_DATA, DEV_PREFIX
 from bridge_server.cli.serve import warn_of_mistakes
-from bridge_server.cli.server_run import (
-    ServerRun,
-    Started,
-    accounts_for_development,
-    lan_listening,
-    run_server,
-)
+from bridge_server.cli.server_run import ServerRun, Started, accounts_for_development, lan_listening
 from bridge_server.cli.stats import open_console, sign_in_link
 from bridge_server.kernel import background, process, secrets, version
 from bridge_server.projects.service import SECRET_PREFIX
@@ -45,14 +39,8 @@ from bridge_server.settings.types import secret_of
 from bridge_server.storage.data_directory import ThrowawayDirectory
 from bridge_server.wallet.rpc.routes import REFUSED_PAGES
 from bridge_server.wallet.visible_text import visible
-from bridge_server.web.traffic import (
-    Exchange,
-    Recorded,
-    TrafficLog,
-    exchange_line,
-    has_missed,
-    with_short_ids,
-)
+from bridge_server.web import traffic
+from bridge_server.web.traffic import Exchange, Recorded, TrafficLog, exchange_line, has_missed
 
 COMMAND = "bridge-server dev"
 
@@ -113,7 +101,7 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
     line = exchange_line(
         exchange.who,
         exchange.method,
-        visible(with_short_ids(exchange.path)),
+        visible(traffic.with_short_ids(exchange.path)),
         status=exchange.status,
         milliseconds=exchange.milliseconds,
         waited_seconds=exchange.waited_seconds,
@@ -519,7 +507,7 @@ def _run(
             )
         # The first account for development is subscribed to the project.
         account = f"eip155:1:{next(accounts_for_development(loaded.settings))['address']}"
-        run_server(
+        server_run.run_server(
             ServerRun(
                 settings=loaded.settings,
                 origins=loaded.origins,

@@ -20,14 +20,8 @@ from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.values import dataclass
-from bridge_server.kit.client import (
-    BridgeClientError,
-    BridgeUnreachableError,
-    FailedAccount,
-    Notifier,
-    NotifyProgress,
-    RequestRefusedError,
-)
+from bridge_server.kit import client
+from bridge_server.kit.client import BridgeClientError, FailedAccount, NotifyProgress, RequestRefusedError
 from bridge_server.kit.client.errors import Pace
 from bridge_server.kit.client.http import FailedAttemptError, HttpRequests
 from bridge_server.kit.client.notifier import ACCOUNTS_AT_ONCE, NotifyCalls, chunks, notification_fields
@@ -54,7 +48,7 @@ class WantedNotification:
 
 async def by_secret(url: str, secret: str, wanted: WantedNotification) -> AsyncGenerator[NotifyProgress]:
     """Send as the app's backend does. Raises BridgeClientError, ValueError."""
-    async with Notifier(url, wanted.project_id, secret, pace=_PACE) as notifier:
+    async with client.Notifier(url, wanted.project_id, secret, pace=_PACE) as notifier:
         walk = notifier.notify_all(
             wanted.type_id, wanted.title, wanted.body,
             to=wanted.to, url=wanted.url, id=wanted.notification_id, dry_run=wanted.is_dry_run,
@@ -171,8 +165,8 @@ class SendingReport:
 
     def how_to_go_on(self, error: Exception | None = None) -> str:
         """How a walk goes on that an interruption or an error has ended; empty if nothing can be sent yet."""
-        may_have_sent = error is None or self.progress.accounts or isinstance(error, BridgeUnreachableError)
-        if self._wanted.is_dry_run or not may_have_sent:
+        is_begun = error is None or self.progress.accounts or isinstance(error, client.BridgeUnreachableError)
+        if self._wanted.is_dry_run or not is_begun:
             return ""
         total = "" if self.progress.total is None else f" of {self.progress.total:,}"
         return (

@@ -20,15 +20,8 @@ from bridge_server.cli.output import Group, columns, progress_bar, table
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.instants import rfc3339, spell_day
 from bridge_server.kernel.values import dataclass
-from bridge_server.projects.models import (
-    NewSubscription,
-    ProjectDetails,
-    ReadFigures,
-    Subscription,
-    SubscriptionChange,
-    TypeId,
-    listed,
-)
+from bridge_server.projects import models
+from bridge_server.projects.models import NewSubscription, Subscription, SubscriptionChange, TypeId, listed
 from bridge_server.projects.service import Analytics
 
 _SHOWN_ONCE = "The secret is not shown again: store it where the app's backend can read it."
@@ -176,7 +169,7 @@ def analytics_command(operator: Operator, project_id: str, first: str | None, la
     operator.show(notifications.analytics_fields(found), _describe_analytics(found))
 
 
-def _describe(details: ProjectDetails, limit: projects.AccountLimitAnswer) -> list[str]:
+def _describe(details: models.ProjectDetails, limit: projects.AccountLimitAnswer) -> list[str]:
     project = details.project
     secrets = [f"{secret.number} (made {rfc3339(secret.created_at_ms)})" for secret in details.secrets]
     types = [f"{kind.type_id} ({kind.name})" for kind in details.types]
@@ -209,7 +202,7 @@ def _describe_analytics(analytics: Analytics) -> list[str]:
     return [heading, "", *columns(rows, right=(2, 3, 4, 5))]
 
 
-def _figures_row(kind: str, day: str, figures: ReadFigures) -> tuple[str, str, str, str, str, str]:
+def _figures_row(kind: str, day: str, figures: models.ReadFigures) -> tuple[str, str, str, str, str, str]:
     rate = "-" if figures.read_rate is None else f"{figures.read_rate:.1%}"
     return kind, day, str(figures.sent), str(figures.read), str(figures.bulk_marked), rate
 

@@ -13,17 +13,9 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import web_origin
 from bridge_server.kernel.secrets import IdMaker
+from bridge_server.outbox import guarded_client as guarded
 from bridge_server.outbox.channels import Sender
-from bridge_server.outbox.guarded_client import (
-    Outcome,
-    Verdict,
-    anywhere,
-    guarded_client,
-    judge_error,
-    look_up,
-    public_only,
-    read_limited,
-)
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.topics import Topic
 from bridge_server.push import models
@@ -42,12 +34,12 @@ class Bridges:
 
     def __init__(self, timeout_seconds: float, allow_private: bool, user_agent: str) -> None:
         self._timeout_seconds = timeout_seconds
-        self._rule = anywhere if allow_private else public_only
+        self._rule = guarded.anywhere if allow_private else guarded.public_only
         self._user_agent = user_agent
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = guarded_client(self._rule, look_up, self._timeout_seconds)
+        self._session = guarded.guarded_client(self._rule, guarded.look_up, self._timeout_seconds)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -68,10 +60,10 @@ class Bridges:
             async with self._session.post(
                 f"{bridge.rstrip('/')}/subscribe", data=body, headers=headers, allow_redirects=False
             ) as response:
-                await read_limited(response)
+                await guarded.read_limited(response)
                 status = response.status
         except Exception as error:  # any fault of the other server becomes a 502 with a reason
-            log.info("bridge_not_reached", reason=judge_error(error).reason)
+            log.info("bridge_not_reached", reason=guarded.judge_error(error).reason)
             raise models.BridgeRefusedError("it cannot be reached") from error
         if not 200 <= status < 300:
             raise models.BridgeRefusedError(f"it answered {status}")

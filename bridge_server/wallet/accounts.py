@@ -9,33 +9,16 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import structlog
 
-from bridge_server.ethereum.keystore import (
-    IV_BYTES,
-    SALT_BYTES,
-    CostError,
-    KeystoreError,
-    PassphraseError,
-    ScryptCost,
-    make_keystore,
-    read_keystore,
-)
+from bridge_server.ethereum import keystore
 from bridge_server.ethereum.mnemonic import ACCOUNTS_PATH, master_key, mnemonic_seed
 from bridge_server.ethereum.signing_key import SECRET_BYTES, SigningKey, SigningKeyError
 from bridge_server.kernel.background import KeyedLock
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, LimitError, UnavailableError
 from bridge_server.kernel.secrets import IdMaker
+from bridge_server.wallet import models
 from bridge_server.wallet.keystore_files import KeystoreFiles
-from bridge_server.wallet.models import (
-    AccountExistsError,
-    AccountSource,
-    Address,
-    KeyFileError,
-    LockedError,
-    UnknownAccountError,
-    WalletAccount,
-    WrongPassphraseError,
-)
+from bridge_server.wallet.models import Address
 
 DEFAULT_UNLOCK_SECONDS = 300
 LONGEST_UNLOCK_SECONDS = 10**9
@@ -69,7 +52,7 @@ class Derivations:
     are quick to open. Other accounts do not wait for it, and no account takes all the places in the queue.
     """
 
-    def __init__(self, cost: ScryptCost, pause: Pause = asyncio.sleep) -> None:
+    def __init__(self, cost: keystore.ScryptCost, pause: Pause = asyncio.sleep) -> None:
         self.cost = cost
         """The cost of the key of a new file."""
         self._pause = pause
@@ -98,10 +81,10 @@ class Derivations:
                 try:
                     async with self._memory:
                         return await asyncio.to_thread(work)
-                except PassphraseError:
+                except keystore.PassphraseError:
                     await self._pause(_PAUSE_SECONDS)
                     raise
-        except CostError as error:
+        except keystore.CostError as error:
             raise UnavailableError(f"The passphrase cannot be tried: {error}.") from error
         finally:
             self._waiting -= Counter((account,))
@@ -110,8 +93,8 @@ class Derivations:
 def _open_key_file(address: Address, content: bytes, passphrase: str) -> bytes:
     """The secret in a key file. A wrong passphrase is logged here, because the caller may be gone by then."""
     try:
-        return read_keystore(content).open(_encoded(passphrase))
-    except PassphraseError:
+        return keystore.read_keystore(content).open(_encoded(passphrase))
+    except keystore.PassphraseError:
         log.warning("wrong_passphrase", account=address)
         raise
 
@@ -129,7 +112,7 @@ class Accounts:
 
     def __init__(
         self,
-        lasting: Mapping[AccountSource, Sequence[SigningKey]],
+        lasting: Mapping[models.AccountSource, Sequence[SigningKey]],
         files: KeystoreFiles,
         derivations: Derivations,
         clock: Clock,
@@ -141,7 +124,7 @@ class Accounts:
         self._ids = ids
         self._random_bytes = random_bytes
         self._clock = clock
-        self._sources: dict[Address, AccountSource] = {}
+        self._sources: dict[Address, models.AccountSource] = {}
         self._lasting: dict[Address, _OpenKey] = {}
         self._unlock_listeners: list[Callable[[], None]] = []
         self._lock_listeners: list[Callable[[], None]] = []
@@ -163,14 +146,14 @@ class Accounts:
         """The accounts: of development, then raw keys, then files by their names. Raises UnavailableError."""
         return [account.address for account in self.accounts()]
 
-    def accounts(self) -> list[WalletAccount]:
+    def accounts(self) -> list[models.WalletAccount]:
         """The accounts in the order of `addresses`. Raises UnavailableError."""
         sources = dict(self._sources)
         for address in self._files.addresses():
-            sources.setdefault(address, AccountSource.KEYSTORE)
+            sources.setdefault(address, models.AccountSource.KEYSTORE)
         self._forget_ended()
         return [
-            WalletAccount(address, source, address in self._open, self._until_ms(address))
+            models.WalletAccount(address, source, address in self._open, self._until_ms(address))
             for address, source in sources.items()
         ]
 
@@ -180,7 +163,7 @@ class Accounts:
             is_any_else = any(address not in self._lasting for address in self._files.addresses())
         except UnavailableError:
             return False
-        return not is_any_else and set(self._sources.values()) == {AccountSource.DEVELOPMENT}
+        return not is_any_else and set(self._sources.values()) == {models.AccountSource.DEVELOPMENT}
 
     def key(self, address: Address) -> SigningKey:
         """The account's key. Raises UnknownAccountError, LockedError."""
@@ -189,7 +172,7 @@ class Accounts:
             return opened.key
         self._open.pop(address, None)
         self._check_known(address)
-        raise LockedError(address)
+        raise models.LockedError(address)
 
     async def key_with(self, address: Address, passphrase: str) -> SigningKey:
         """The account's key. It stays locked if it was. A key that is always open needs no passphrase. Raises
@@ -202,13 +185,13 @@ class Accounts:
             secret = await self._derivations.run(
                 address, lambda: _open_key_file(address, content, passphrase)
             )
-        except PassphraseError as error:
-            raise WrongPassphraseError(address) from error
-        except KeystoreError as error:
-            raise KeyFileError(address, str(error)) from error
+        except keystore.PassphraseError as error:
+            raise models.WrongPassphraseError(address) from error
+        except keystore.KeystoreError as error:
+            raise models.KeyFileError(address, str(error)) from error
         key = SigningKey(secret)
         if _address(key) != address:
-            raise KeyFileError(address, f"its key belongs to {_address(key)}")
+            raise models.KeyFileError(address, f"its key belongs to {_address(key)}")
         return key
 
     async def unlock(self, address: Address, passphrase: str, seconds: int | None = None) -> None:
@@ -261,14 +244,14 @@ class Accounts:
         except SigningKeyError as error:
             raise InvalidInputError(f"This is no private key: {error}.") from error
         if address in self._files.addresses():
-            raise AccountExistsError(address)
+            raise models.AccountExistsError(address)
         make_file = partial(
-            make_keystore,
+            keystore.make_keystore,
             secret,
             _encoded(passphrase),
             cost=self._derivations.cost,
-            salt=self._random_bytes(SALT_BYTES),
-            iv=self._random_bytes(IV_BYTES),
+            salt=self._random_bytes(keystore.SALT_BYTES),
+            iv=self._random_bytes(keystore.IV_BYTES),
             uuid=self._ids.random_uuid(),
         )
         await self._derivations.run(address, lambda: self._files.write(address, make_file()))
@@ -280,11 +263,9 @@ class Accounts:
         UnavailableError, LimitError.
         """
         try:
-            keystore = read_keystore(content)
-            secret = await self._derivations.run(
-                keystore.address or "", lambda: keystore.open(_encoded(passphrase))
-            )
-        except KeystoreError as error:
+            file = keystore.read_keystore(content)
+            secret = await self._derivations.run(file.address or "", lambda: file.open(_encoded(passphrase)))
+        except keystore.KeystoreError as error:
             raise InvalidInputError(f"The key file cannot be opened: {error}.") from error
         address = _address(SigningKey(secret))
         await self._derivations.run(address, lambda: self._files.write(address, content))
@@ -326,7 +307,7 @@ class Accounts:
 
     def _check_known(self, address: Address) -> None:
         if address not in self._lasting and address not in self._files.addresses():
-            raise UnknownAccountError(address)
+            raise models.UnknownAccountError(address)
 
 
 def _address(key: SigningKey) -> Address:

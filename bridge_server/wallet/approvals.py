@@ -14,25 +14,9 @@ from bridge_server.kernel.events import DomainEvent
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.signals import Key, Signals, Touched
 from bridge_server.kernel.values import dataclass
-from bridge_server.storage.database import (
-    Database,
-    Row,
-    Statement,
-    Transaction,
-    adding_transaction,
-    scalar,
-    sweeping,
-    transaction,
-)
-from bridge_server.wallet.models import (
-    Address,
-    ApprovalId,
-    ApprovalRequest,
-    ApprovalState,
-    Caller,
-    SignatureRejectedError,
-    UndecidedError,
-)
+from bridge_server.storage import database as sql
+from bridge_server.wallet import models
+from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 
 MOST_WAITING = 64
 """The most requests that wait for a decision at once."""
@@ -93,17 +77,21 @@ class ApprovalsChanged(DomainEvent):
 class ApprovalStore:
     """Requests that wait for a decision. A command in another process decides."""
 
-    def __init__(self, database: Database, fence: Callable[[], Transaction[None]] | None = None) -> None:
+    def __init__(
+        self, database: sql.Database, fence: Callable[[], sql.Transaction[None]] | None = None
+    ) -> None:
         """A request is added behind the `fence` of the process that has the wallet."""
         self.database = database
         self._fence = fence
 
-    @adding_transaction
-    def add(self, approval: ApprovalRequest) -> Transaction[None]:
+    @sql.adding_transaction
+    def add(self, approval: ApprovalRequest) -> sql.Transaction[None]:
         """Store a pending request."""
         if self._fence is not None:
             yield from self._fence()
-        yield Statement(_INSERT, (*approval[:4], *approval.caller, *approval[5:8]))  # as _COLUMNS has them
+        yield sql.Statement(
+            _INSERT, (*approval[:4], *approval.caller, *approval[5:8])
+        )  # as _COLUMNS has them
         yield ApprovalsChanged()
 
     async def get(self, approval_id: ApprovalId) -> ApprovalRequest | None:
@@ -132,32 +120,32 @@ class ApprovalStore:
         rows = await self.database.read(_SETTLED_PAGE, (before, now_ms, limit))
         return [(row[0], _approval(row[1:])) for row in rows]
 
-    @transaction
-    def decide(self, approval_id: ApprovalId, state: ApprovalState, now_ms: int) -> Transaction[bool]:
+    @sql.transaction
+    def decide(self, approval_id: ApprovalId, state: ApprovalState, now_ms: int) -> sql.Transaction[bool]:
         """Settle a pending request; False when it is not pending any more, or its time is over. Publishes
         `Touched`, for the client that waits, perhaps in another process.
         """
         if state is ApprovalState.EXPIRED:
-            ((decided,),) = yield Statement(_EXPIRE, (now_ms, approval_id))
+            ((decided,),) = yield sql.Statement(_EXPIRE, (now_ms, approval_id))
         else:
-            ((decided,),) = yield Statement(_DECIDE, (state, now_ms, approval_id, now_ms))
+            ((decided,),) = yield sql.Statement(_DECIDE, (state, now_ms, approval_id, now_ms))
         if decided:
             yield ApprovalsChanged()
             yield Touched(("approval", approval_id))
         return bool(decided)
 
-    @transaction
-    def expire_all(self, now_ms: int) -> Transaction[int]:
+    @sql.transaction
+    def expire_all(self, now_ms: int) -> sql.Transaction[int]:
         """Expire all pending requests: a server that starts has no waiting clients. Returns how many."""
-        return scalar(int, (yield Statement(_EXPIRE_ALL, (now_ms,))))
+        return sql.scalar(int, (yield sql.Statement(_EXPIRE_ALL, (now_ms,))))
 
-    @transaction(turns=sweeping("approvals"))
-    def sweep(self, before_ms: int, limit: int) -> Transaction[int]:
+    @sql.transaction(turns=sql.sweeping("approvals"))
+    def sweep(self, before_ms: int, limit: int) -> sql.Transaction[int]:
         """Delete requests made up to then; returns how many."""
-        return scalar(int, (yield Statement(SWEEP, (before_ms, limit))))
+        return sql.scalar(int, (yield sql.Statement(SWEEP, (before_ms, limit))))
 
 
-def _approval(row: Row) -> ApprovalRequest:
+def _approval(row: sql.Row) -> ApprovalRequest:
     approval_id, method, address, subject, *caller, asked_at_ms, expires_at_ms, state, decided_at_ms = row
     return ApprovalRequest(
         approval_id, method, address, subject or b"", Caller(*caller), asked_at_ms, expires_at_ms,
@@ -234,7 +222,7 @@ class Approvals:
         with self._rules.shown(approval), self._wait_of(approval_id):
             state = await self._state_in_time(approval)
             if state is ApprovalState.REJECTED:
-                raise SignatureRejectedError("The request was rejected.")
+                raise models.SignatureRejectedError("The request was rejected.")
             if state is not ApprovalState.APPROVED:
                 raise self._not_decided()
         return approval_id
@@ -322,7 +310,7 @@ class Approvals:
     def _not_decided(self) -> BridgeError:
         if self._stopping.has_begun:
             return UnavailableError("Nothing was signed: the server stops, and nobody has approved it yet.")
-        return UndecidedError(f"Nobody approved the request within {self._rules.timeout_seconds} s.")
+        return models.UndecidedError(f"Nobody approved the request within {self._rules.timeout_seconds} s.")
 
 
 def _key(approval_id: ApprovalId) -> Key:

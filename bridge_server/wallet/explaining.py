@@ -8,38 +8,15 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from bridge_server.ethereum import transactions
-from bridge_server.ethereum.address import (
-    HexError,
-    address_of,
-    checksummed,
-    data_of,
-    hex_of,
-    quantity,
-    quantity_of,
-)
+from bridge_server.ethereum import address, transactions, typed_data
+from bridge_server.ethereum.address import HexError, checksummed, data_of, hex_of, quantity, quantity_of
 from bridge_server.ethereum.sign_in_message import SignInMessage, SignInMessageError, parse_sign_in_message
 from bridge_server.ethereum.signing_key import personal_message_hash
-from bridge_server.ethereum.typed_data import (
-    DOMAIN_TYPE,
-    StructTypes,
-    TypedDataError,
-    read_typed_data,
-    read_types,
-    signed_part,
-)
+from bridge_server.ethereum.typed_data import DOMAIN_TYPE, StructTypes, TypedDataError, read_types
 from bridge_server.kernel.instants import rfc3339
+from bridge_server.wallet import visible_text
 from bridge_server.wallet.parameters import written_access_list
-from bridge_server.wallet.visible_text import (
-    ReadCall,
-    ether,
-    folded,
-    gwei,
-    instant,
-    is_unlimited,
-    read_call,
-    visible,
-)
+from bridge_server.wallet.visible_text import ReadCall, ether, folded, gwei, instant, is_unlimited, visible
 
 WALLET_CHAIN_ID = "walletChainId"
 """Beside the members of typed data: the chain that the wallet was on when it was asked."""
@@ -150,17 +127,17 @@ def _explain_typed_data(value: Any) -> list[Line]:
     except (ValueError, RecursionError):
         raise _NotUnderstoodError("the string is no JSON") from None
     try:
-        typed_data = read_typed_data(document)
+        found = typed_data.read_typed_data(document)
     except TypedDataError as error:
         raise _NotUnderstoodError(str(error)) from None
-    signed = signed_part(document)
+    signed = typed_data.signed_part(document)
     return [
-        ("does", f"sign {visible(typed_data.primary_type)}"),
-        *_chain(typed_data.chain_id, document.get(WALLET_CHAIN_ID)),
+        ("does", f"sign {visible(found.primary_type)}"),
+        *_chain(found.chain_id, document.get(WALLET_CHAIN_ID)),
         *(("WARNING", f"the holder of the signature: {permit}") for permit in permits(signed)),
         *_rows("domain", list(_members(read_types(signed["types"]), DOMAIN_TYPE, signed["domain"], ""))),
         *_rows("message", message_lines(signed)),
-        ("EIP-712", f"0x{typed_data.digest.hex()}"),
+        ("EIP-712", f"0x{found.digest.hex()}"),
     ]
 
 
@@ -294,7 +271,7 @@ def _purpose(transaction: Mapping[str, Any]) -> Iterator[Line]:
         yield "does", "create a contract"
     elif not data:
         yield "does", "send ether"
-    elif (call := read_call(data)) is None:
+    elif (call := visible_text.read_call(data)) is None:
         yield "does", f"call a function that is not known here: {hex_of(data[:4])}"
     else:
         yield from _call(call)
@@ -372,7 +349,7 @@ def _plain(label: str, value: Any, read: Callable[[Any], str]) -> Line:
 
 
 def _address(value: Any) -> str:
-    return checksummed(address_of(value))
+    return checksummed(address.address_of(value))
 
 
 def _json(value: Any) -> str:

@@ -25,17 +25,8 @@ from bridge_server.kernel import base64url
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.values import dataclass
-from bridge_server.outbox.guarded_client import (
-    LookUp,
-    Outcome,
-    Verdict,
-    anywhere,
-    guarded_client,
-    judge_error,
-    look_up,
-    public_only,
-    read_limited,
-)
+from bridge_server.outbox import guarded_client as guarded
+from bridge_server.outbox.guarded_client import LookUp, Outcome, Verdict, look_up
 from bridge_server.push.keys import VapidIdentity, raw_public_key
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers import messages
@@ -115,8 +106,8 @@ class WebPushProvider:
         self._sealing: ThreadPoolExecutor | None = None
 
     async def __aenter__(self) -> Self:
-        rule = anywhere if self._settings.allow_private else public_only
-        self._session = guarded_client(rule, self._look_up, self._settings.timeout_seconds)
+        rule = guarded.anywhere if self._settings.allow_private else guarded.public_only
+        self._session = guarded.guarded_client(rule, self._look_up, self._settings.timeout_seconds)
         self._sealing = ThreadPoolExecutor(1, thread_name_prefix="web-push-sealing")
         return self
 
@@ -150,14 +141,14 @@ class WebPushProvider:
         try:
             return await self._post(subscription, {**headers, **self._wishes(notice)}, body)
         except Exception as error:  # a faulty service must not stop other pushes
-            return judge_error(error)
+            return guarded.judge_error(error)
 
     async def _post(self, subscription: PushSubscription, headers: dict[str, str], body: bytes) -> Outcome:
         assert self._session is not None
         async with self._session.post(
             subscription.endpoint, data=body, headers=headers, allow_redirects=False
         ) as response:
-            text = await read_limited(response)
+            text = await guarded.read_limited(response)
             return messages.judge_webpush(
                 response.status,
                 response.headers,

@@ -6,29 +6,17 @@ from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
+from bridge_server.ethereum import signing_key
 from bridge_server.ethereum.address import hex_of, quantity
-from bridge_server.ethereum.signing_key import (
-    SECRET_BYTES,
-    SignatureError,
-    personal_message_hash,
-    recover_address,
-)
 from bridge_server.ethereum.typed_data import TypedData, signed_part
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.version import USER_AGENT
+from bridge_server.wallet import models
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.explaining import WALLET_CHAIN_ID
-from bridge_server.wallet.models import (
-    Address,
-    Caller,
-    InvalidParamsError,
-    SendRequest,
-    StoredTransaction,
-    TransactionId,
-    UnrecognizedChainError,
-)
+from bridge_server.wallet.models import Address, Caller, InvalidParamsError
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.parameters import Params, address, arguments, data, nothing, text
 from bridge_server.wallet.rpc import wire
@@ -116,7 +104,9 @@ class WalletMethods:
     async def _import_raw_key(self, params: Params, _: Caller) -> Address:
         key, passphrase = arguments("personal_importRawKey", params, 2, "private key", "passphrase")
         digits = text(key, "params[0]")
-        secret = data(digits if digits.startswith("0x") else f"0x{digits}", "params[0]", SECRET_BYTES)
+        secret = data(
+            digits if digits.startswith("0x") else f"0x{digits}", "params[0]", signing_key.SECRET_BYTES
+        )
         return await self._accounts.import_key(secret, text(passphrase, "params[1]"))
 
     async def _unlock_account(self, params: Params, _: Caller) -> bool:
@@ -134,17 +124,17 @@ class WalletMethods:
 
     async def _recover(self, params: Params, _: Caller) -> str:
         message, signature = arguments("personal_ecRecover", params, 2, "message", "signature")
-        digest = personal_message_hash(wire.message_of(message, "params[0]"))
+        digest = signing_key.personal_message_hash(wire.message_of(message, "params[0]"))
         try:
-            return recover_address(digest, data(signature, "params[1]", _SIGNATURE_BYTES)).lower()
-        except SignatureError as error:
+            return signing_key.recover_address(digest, data(signature, "params[1]", _SIGNATURE_BYTES)).lower()
+        except signing_key.SignatureError as error:
             raise InvalidParamsError(f"params[1]: {error}.") from None
 
     async def _go_to_chain(self, method: str, params: Params, _: Caller) -> None:
         """Accept the wallet's own chain alone. Dapps ask for it when they connect (EIP-3326, EIP-3085)."""
         wanted, own = wire.read_chain(method, params), await self._node.chain_id()
         if wanted != own:
-            raise UnrecognizedChainError(wanted, own)
+            raise models.UnrecognizedChainError(wanted, own)
 
     async def _get_permissions(self, params: Params, caller: Caller) -> list[dict[str, Any]]:
         nothing("wallet_getPermissions", params)
@@ -233,10 +223,10 @@ class TransactionMethods:
         [value] = arguments(SIGN, params, 1, "transaction")
         return await self._service.sign(read_transaction(value), caller)
 
-    def _asked(self, sender: Address, value: Any, caller: Caller) -> SendRequest:
+    def _asked(self, sender: Address, value: Any, caller: Caller) -> models.SendRequest:
         now_ms = self._clock.now_ms()
-        transaction_id = TransactionId(self._ids.ordered_uuid(now_ms))
-        return SendRequest(transaction_id, sender, params_text(value), now_ms, caller)
+        transaction_id = models.TransactionId(self._ids.ordered_uuid(now_ms))
+        return models.SendRequest(transaction_id, sender, params_text(value), now_ms, caller)
 
 
 # wallet_getQueuedTransaction and wallet_getQueuedTransactions: the states of requests.
@@ -280,7 +270,7 @@ class QueuedTransactions:
             found = (await self._matching(which, _LISTED))[::-1]
         return [write_queued(each) for each in found]
 
-    async def _matching(self, which: Any, limit: int) -> Sequence[StoredTransaction]:
+    async def _matching(self, which: Any, limit: int) -> Sequence[models.StoredTransaction]:
         """The transactions with the id, the hash or the parameter, newest first."""
         if isinstance(which, dict):
             return await self._store.with_params(read_transaction(which).sender, params_text(which), limit)
@@ -289,7 +279,7 @@ class QueuedTransactions:
                 "params[0] must be an account, the id or hash of a transaction, or the parameter of its send."
             )
         if not which.startswith("0x"):
-            found = await self._store.get(TransactionId(which))
+            found = await self._store.get(models.TransactionId(which))
             return [] if found is None else [found]
         is_hash = len(which) == _HASH_CHARACTERS
         transaction_hash = which.lower() if is_hash else hex_of(read_signed(which).hash)
@@ -307,7 +297,7 @@ def _account(which: Any) -> Address | None:
     return None if which is None else address(which, "params[0]")
 
 
-def write_queued(stored: StoredTransaction) -> dict[str, Any]:
+def write_queued(stored: models.StoredTransaction) -> dict[str, Any]:
     """A stored transaction as JSON."""
     signed = stored.signed
     return {

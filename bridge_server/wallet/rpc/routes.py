@@ -26,6 +26,7 @@ from bridge_server.wallet.node.node import Node, is_refused
 from bridge_server.wallet.parameters import Params
 from bridge_server.wallet.rpc.methods import Method, MethodTable
 from bridge_server.wallet.rpc.wire import RpcAnswer, RpcBody, rpc_error_of
+from bridge_server.web import routes
 from bridge_server.web.addresses import ClientAddresses, Hosts, host_of
 from bridge_server.web.answers import DocumentPage, json_answer, no_content
 from bridge_server.web.bodies import require_json
@@ -39,16 +40,6 @@ from bridge_server.web.json_rpc import (
     write_result,
 )
 from bridge_server.web.problems import REQUEST_ID
-from bridge_server.web.routes import (
-    ANY_PAGE,
-    UNCHANGED,
-    About,
-    Access,
-    AllowedOrigins,
-    DescribedAnswer,
-    Handler,
-    Route,
-)
 
 # Access to the wallet, decided by the head of a request.
 #
@@ -69,7 +60,12 @@ class WalletGuard:
     """Checks a request before its body is read. `hosts` are names or addresses, without ports."""
 
     def __init__(
-        self, addresses: ClientAddresses, hosts: Iterable[str], origins: AllowedOrigins, *, has_token: bool
+        self,
+        addresses: ClientAddresses,
+        hosts: Iterable[str],
+        origins: routes.AllowedOrigins,
+        *,
+        has_token: bool,
     ) -> None:
         self._addresses = addresses
         self._hosts = Hosts(hosts)
@@ -447,7 +443,9 @@ class WalletElsewhere:
             task.cancel()
 
 
-def moving_rpc(here: WalletHandlers, elsewhere: WalletElsewhere, is_here: Callable[[], bool]) -> Handler:
+def moving_rpc(
+    here: WalletHandlers, elsewhere: WalletElsewhere, is_here: Callable[[], bool]
+) -> routes.Handler:
     """The endpoint of a wallet that is in one of several processes: the one that has it answers the call."""
 
     async def rpc(request: web.Request) -> web.StreamResponse:
@@ -500,17 +498,19 @@ DISCOVERY = MethodTable({DISCOVER: _discover})
 """The method `rpc.discover` (https://spec.open-rpc.org/#service-discovery-method)."""
 
 
-def wallet_routes(rpc: Handler, access: Access, body_limit_bytes: int) -> tuple[Route, ...]:
+def wallet_routes(
+    rpc: routes.Handler, access: routes.Access, body_limit_bytes: int
+) -> tuple[routes.Route, ...]:
     """`POST /rpc`."""
     return (
-        Route(
+        routes.Route(
             method="POST", path="/rpc", name="rpc", handler=rpc, access=access, waits=True,
             body_limit_bytes=body_limit_bytes, reads_id=True, who="rpc",
-            about=About(
+            about=routes.About(
                 work=WalletHandlers.rpc, tag=_TAG, summary="Call methods of the wallet",
                 answers=(
-                    DescribedAnswer(200, "The responses; an error is one, too.", RpcAnswer),
-                    DescribedAnswer(204, "There were only notifications."),
+                    routes.DescribedAnswer(200, "The responses; an error is one, too.", RpcAnswer),
+                    routes.DescribedAnswer(204, "There were only notifications."),
                 ),
                 body=RpcBody, body_example=_CALL,
                 needs_database=False,
@@ -519,16 +519,16 @@ def wallet_routes(rpc: Handler, access: Access, body_limit_bytes: int) -> tuple[
     )  # fmt: skip
 
 
-def description_routes(every_request: Limit) -> tuple[Route, ...]:
+def description_routes(every_request: Limit) -> tuple[routes.Route, ...]:
     """`GET /openrpc.json`, for everyone: it says what the wallet can do, and nothing of its accounts."""
     document = DocumentPage(written_openrpc)
     return (
-        Route(
+        routes.Route(
             method="GET", path="/openrpc.json", name="openrpc", handler=document.answer,
-            access=ANY_PAGE, limits=(every_request,),
-            about=About(
+            access=routes.ANY_PAGE, limits=(every_request,),
+            about=routes.About(
                 work=written_openrpc, tag=_TAG, summary="The wallet's methods", needs_database=False,
-                answers=(DescribedAnswer(200, "The document.", dict[str, Any]), UNCHANGED),
+                answers=(routes.DescribedAnswer(200, "The document.", dict[str, Any]), routes.UNCHANGED),
             ),
         ),
     )  # fmt: skip

@@ -15,22 +15,9 @@ from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.events import Events
+from bridge_server.wallet import models
 from bridge_server.wallet.approvals import MOST_WAITING
-from bridge_server.wallet.models import (
-    Address,
-    ApprovalId,
-    Caller,
-    InvalidParamsError,
-    NodeError,
-    NoNodeError,
-    SendRequest,
-    SignedTransaction,
-    StoredTransaction,
-    TransactionId,
-    TransactionState,
-    UndecidedError,
-    WrongChainError,
-)
+from bridge_server.wallet.models import Address, NoNodeError, SendRequest, SignedTransaction, TransactionState
 from bridge_server.wallet.node.connections import Attempt
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.signing import Signing
@@ -100,7 +87,7 @@ class TransactionService:
             stored = await self._store.keep(asked, chain_id, signed, self._first_attempt_at_ms())
             return await self._broadcasting.broadcast(stored, attempt)
 
-    async def sign(self, request: TransactionRequest, caller: Caller) -> str:
+    async def sign(self, request: TransactionRequest, caller: models.Caller) -> str:
         """Sign a transaction object without sending it, as DATA. Its nonce is not reserved. Raises
         InvalidParamsError, UnknownAccountError, LockedError, SignatureRejectedError, NoChainError,
         WrongChainError, NodeError; NoNodeError when only the node could fill a missing field.
@@ -111,7 +98,7 @@ class TransactionService:
         nonce = await self._next_nonce(filled) if filled.nonce is None else filled.nonce
         return self._ready(SIGN, filled, caller, approval_id)(nonce).raw
 
-    async def send_queued(self, queued: StoredTransaction) -> None:
+    async def send_queued(self, queued: models.StoredTransaction) -> None:
         """Have a queued request approved, and send it. Raises what `send` raises; it stays queued then."""
         await self._send(queued.request, await self._read_queued(queued, None))
 
@@ -124,7 +111,7 @@ class TransactionService:
             attempt = self._node.attempt()
             try:
                 count = await self._broadcasting.catch_up(sender, attempt)
-            except (NoNodeError, WrongChainError, NodeError) as error:
+            except (NoNodeError, models.WrongChainError, models.NodeError) as error:
                 on_failure()
                 await self._broadcasting.postpone(await self._store.queue(sender), error.detail)
                 raise
@@ -151,7 +138,7 @@ class TransactionService:
 
     async def _work_off(
         self,
-        queue: Mapping[TransactionId, int],
+        queue: Mapping[models.TransactionId, int],
         count: int,
         attempt: Attempt,
         on_failure: Callable[[], None] = lambda: None,
@@ -170,7 +157,7 @@ class TransactionService:
                     await self._sign_and_broadcast(stored.request, request, None, count, attempt)
             except OtherChainError as error:
                 await self._broadcasting.settle(stored, error)
-            except (NoNodeError, WrongChainError) as error:
+            except (NoNodeError, models.WrongChainError) as error:
                 on_failure()
                 await self._broadcasting.postpone(dict(list(queue.items())[position:]), error.detail)
                 raise
@@ -178,8 +165,8 @@ class TransactionService:
                 await self._broadcasting.settle(stored, error)
 
     async def _sign_and_broadcast(
-        self, asked: SendRequest, request: TransactionRequest, approval_id: ApprovalId | None, count: int,
-        attempt: Attempt,
+        self, asked: SendRequest, request: TransactionRequest, approval_id: models.ApprovalId | None,
+        count: int, attempt: Attempt,
     ) -> str:  # fmt: skip
         """Raises NoNodeError when it cannot be filled in, and it is not signed."""
         filled = await self._filling.filled(request, attempt)
@@ -190,13 +177,19 @@ class TransactionService:
         )
         return await self._broadcasting.broadcast(stored)
 
-    async def _approved(self, method: str, filled: TransactionRequest, caller: Caller) -> ApprovalId | None:
+    async def _approved(
+        self, method: str, filled: TransactionRequest, caller: models.Caller
+    ) -> models.ApprovalId | None:
         return await self._signing.approved(
             method, filled.sender, lambda: orjson.dumps(write_transaction(filled)), caller
         )
 
     def _ready(
-        self, method: str, filled: TransactionRequest, caller: Caller, approval_id: ApprovalId | None
+        self,
+        method: str,
+        filled: TransactionRequest,
+        caller: models.Caller,
+        approval_id: models.ApprovalId | None,
     ) -> Callable[[int], SignedTransaction]:
         """The function that signs it with a nonce, in any thread; it may raise UnavailableError. Raises
         UnknownAccountError, LockedError.
@@ -214,7 +207,9 @@ class TransactionService:
 
         return sign
 
-    async def _read_queued(self, stored: StoredTransaction, attempt: Attempt | None) -> TransactionRequest:
+    async def _read_queued(
+        self, stored: models.StoredTransaction, attempt: Attempt | None
+    ) -> TransactionRequest:
         """The request as it came. Raises OtherChainError, NoNodeError, WrongChainError."""
         await self._broadcasting.require_chain(stored, attempt)
         return read_transaction(json.loads(stored.request.params))
@@ -235,7 +230,7 @@ class TransactionService:
                 raise
             return transaction.chain_id  # the wallet's is not known; the node is asked before the broadcast
         if transaction.chain_id not in (None, chain_id):
-            raise InvalidParamsError(
+            raise models.InvalidParamsError(
                 f"params[0] is for chain {transaction.chain_id}, and the wallet is on chain {chain_id}."
             )
         return chain_id
@@ -287,7 +282,7 @@ class TransactionWorker:
         self._check_at_us = 0  # of time elapsed
         self._check_after_us = _SECOND_CHECK_US
         self._is_woken = False
-        self._waiting: dict[TransactionId, asyncio.Task[None]] = {}
+        self._waiting: dict[models.TransactionId, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
         self._first_check_us = _FIRST_CHECK_US
         self._seen_mined: set[str] = set()
@@ -378,14 +373,14 @@ class TransactionWorker:
             return
         try:
             await self._broadcasting.check()
-        except (NoNodeError, WrongChainError) as error:
+        except (NoNodeError, models.WrongChainError) as error:
             self._is_woken = False
             log.warning("node_not_asked", reason=error.detail)
         took_us = self._clock.elapsed_us() - began_us
         self._first_check_us = max(_FIRST_CHECK_US, min(_SHARE * took_us, _LONGEST_FIRST_CHECK_US))
 
     async def _work_off(self, sender: Address) -> None:
-        with suppress(UnavailableError, WrongChainError, NodeError):
+        with suppress(UnavailableError, models.WrongChainError, models.NodeError):
             await self._service.work_off(sender, self._forget_connection)
             if self._service.asks_for_approval:
                 await self._ask_for_approvals(sender)
@@ -411,7 +406,7 @@ class TransactionWorker:
             self._waiting[transaction_id] = task
             task.add_done_callback(partial(self._waiting.pop, transaction_id))
 
-    async def _send_queued(self, transaction_id: TransactionId) -> None:
+    async def _send_queued(self, transaction_id: models.TransactionId) -> None:
         try:
             async with self._places:
                 queued = await self._store.get(transaction_id)
@@ -419,7 +414,7 @@ class TransactionWorker:
                     return
                 try:
                     await self._service.send_queued(queued)
-                except UndecidedError:
+                except models.UndecidedError:
                     pass  # it is due again later, and asked for behind the requests that wait
                 except BridgeError as error:
                     await self._broadcasting.settle(queued, error)
