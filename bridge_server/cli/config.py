@@ -52,13 +52,11 @@ def check_command(
 def list_command(as_json: bool) -> None:
     """Print every setting that there is: its name, its default, and its meaning."""
     rows: list[dict[str, Any]] = []
-    for name, field in Settings.model_fields.items():
+    for name, each in Settings.model_fields.items():
         # A default that depends on the machine is null.
-        default = None if field.default is PydanticUndefined else shown_value(field.default, is_default=True)
+        default = None if each.default is PydanticUndefined else shown_value(each.default, is_default=True)
         variable = f"{ENVIRONMENT_PREFIX}{name.upper()}"
-        rows.append(
-            {"name": name, "variable": variable, "default": default, "description": field.description}
-        )
+        rows.append({"name": name, "variable": variable, "default": default, "description": each.description})
     cells = [(row["name"], _cell(row["default"]), row["description"]) for row in rows]
     print_result({"settings": rows}, columns([("setting", "default", "meaning"), *cells]), as_json=as_json)
 

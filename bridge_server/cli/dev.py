@@ -378,9 +378,7 @@ DEMO_TYPES: Mapping[str, str] = MappingProxyType({"news": "News", "alerts": "Ale
 async def beside_dev(
     data: DevData, lan: str | None, config_out: Path | None, server: Started, *, opens: bool, shows: bool
 ) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield the banner's facts for the ready file. `lan` is the address for phones. With `shows` dapps and a
-    wallet demonstrate the server.
-    """
+    """Yield the banner's facts. `lan` is the address for phones; with `shows` dapps call a wallet."""
     if opens and CONSOLE_URL not in server.facts:
         raise CommandError("--open: the console is off: leave out --open, or set console=on")
     output, screen = Output(), screen_of(sys.stdout)

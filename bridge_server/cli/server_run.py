@@ -27,11 +27,9 @@ from bridge_server.cli.running_server import CONSOLE_URL, DEVELOPMENT_ACCOUNTS
 from bridge_server.ethereum.address import hex_of
 from bridge_server.ethereum.mnemonic import DEVELOPMENT_MNEMONIC
 from bridge_server.ethereum.signing_key import SigningKey
-from bridge_server.kernel.background import running
-from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel import background, errors, version
 from bridge_server.kernel.process import collect_less_often, garbage_left_alone
 from bridge_server.kernel.values import dataclass
-from bridge_server.kernel.version import NAME, VERSION
 from bridge_server.relay.wire import V07
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
@@ -89,9 +87,7 @@ class ServerRun:
     sockets: Sequence[socket.socket] = ()
     """The sockets at which it listens, if its parent keeps them for the process that replaces it."""
     abandon: Callable[[], None] | None = None
-    """Called before the process exits without coming back to the command, to remove its files. With
-    it, a second Ctrl-C ends the process at once.
-    """
+    """Called before an exit that skips the command's end. With it, a second Ctrl-C exits at once."""
 
 
 def run_server(run: ServerRun) -> None:
@@ -104,7 +100,7 @@ def run_server(run: ServerRun) -> None:
             reason = process.run_until_exit(_serve_once_possible(run), loop, start_deadline)
     except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
-    except UnavailableError as error:
+    except errors.UnavailableError as error:
         raise EndedItselfError(f"while the server started or stopped: {error.detail}") from error
     except sqlite3.Error as error:
         database = run.settings.database_name
@@ -199,9 +195,9 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
     loop.add_signal_handler(signal.SIGUSR1, on_replacement)
     with ExitStack() as at_end:
         async with (
-            running(reloader.run_forever()),
-            running(stop_when_wanted()),
-            running(process.notify_watchdog()),
+            background.running(reloader.run_forever()),
+            background.running(stop_when_wanted()),
+            background.running(process.notify_watchdog()),
             listening(runner, settings.host, settings.port, run.address_options, sockets=run.sockets) as url,
             metrics_listening(built.metrics, settings),
             console_listening(built.console, settings, url, shares_port=shares_port) as console_url,
@@ -215,7 +211,7 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
                 "public_url": settings.public_url or url,
                 "rpc_url": f"{url}/rpc",
                 "database": settings.database_name,
-                "version": VERSION,
+                "version": version.VERSION,
                 **({} if console_url is None else {CONSOLE_URL: console_url}),
             }
             await _serve_until(stop, let_go, run, Started(built, settings, url, internal_url, facts), at_end)
@@ -360,7 +356,7 @@ def banner(url: str, settings: Settings) -> str:
     if settings.known_chain_id is not None:
         chain = f" (chain {settings.known_chain_id})"
     lines = [
-        f"{NAME} {VERSION}",
+        f"{version.NAME} {version.VERSION}",
         f"  bridge    {own}",
         f"  0.7       {own}{V07.path}",
         f"  wallet    {url}/rpc{chain}",

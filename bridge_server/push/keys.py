@@ -154,10 +154,7 @@ def _signed(algorithm: str, header: _Header, claims: _Claims, signature: Callabl
 
 _P8_FILE = "it is the AuthKey_….p8 file of the Apple developer account, with its first and last line"
 
-_APNS_ENDPOINTS = {
-    "production": "https://api.push.apple.com",
-    "sandbox": "https://api.sandbox.push.apple.com",
-}
+_APNS_URLS = {"production": "https://api.push.apple.com", "sandbox": "https://api.sandbox.push.apple.com"}
 
 _APNS_ID = re.compile(r"[A-Z0-9]{10}")
 _BUNDLE_ID = re.compile(r"[A-Za-z0-9.-]{1,255}")
@@ -195,7 +192,7 @@ class ApnsSettings:
     @property
     def url(self) -> URL:
         """Scheme, host and port of the service."""
-        return URL(self.endpoint or _APNS_ENDPOINTS[self.environment])
+        return URL(self.endpoint or _APNS_URLS[self.environment])
 
     def _faults(self) -> Iterator[str]:
         try:
@@ -210,7 +207,7 @@ class ApnsSettings:
                 yield f"{name} must be 10 upper-case letters and digits: {where}"
         if not _BUNDLE_ID.fullmatch(self.topic):
             yield "apns_topic must be the app's bundle id, such as com.example.wallet"
-        if self.environment not in _APNS_ENDPOINTS:
+        if self.environment not in _APNS_URLS:
             yield "apns_environment must be production or sandbox"
         if self.endpoint is not None and not _is_https_origin(_url(self.endpoint)):
             yield "apns_endpoint must be an https URL without a path, such as https://127.0.0.1:8443"
@@ -251,9 +248,7 @@ def _is_https_origin(url: URL) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccount:
-    """The account by which this server authenticates to Google; the Firebase console makes its key file.
-    `repr` does not show its key.
-    """
+    """The account by which this server authenticates to Google. `repr` does not show its key."""
 
     project_id: str
     client_email: str

@@ -212,9 +212,7 @@ def request_text(language: str, peer_name: str) -> str:
 
 
 def match_language(language: str) -> str:
-    """Return the tag in TEXTS that matches the language best, or English. In a list separated by commas the
-    first known language counts; weights are ignored.
-    """
+    """The tag in TEXTS of the first known language in a list with commas, or English. Weights are ignored."""
     for wish in language[:LANGUAGE_READ_CHARACTERS].split(","):
         tag = _lookup(_parsed(wish))
         if tag is not None:

@@ -214,12 +214,10 @@ def push_routes(
 ) -> tuple[Route, ...]:
     """Both endpoints of the push server. Any origin may call them, because wallets can be web pages."""
 
-    def row(
-        path: str, name: str, handler: Handler, who: str, limits: tuple[Limit, ...], **about: Any
-    ) -> Route:
+    def row(path: str, name: str, work: Handler, who: str, limits: tuple[Limit, ...], **about: Any) -> Route:
         return Route(
-            method="POST", path=path, name=name, handler=handler, body_limit_bytes=body_limit_bytes,
-            limits=limits, access=ANY_PAGE, who=who, about=About(work=handler, tag="Push", **about),
+            method="POST", path=path, name=name, handler=work, body_limit_bytes=body_limit_bytes,
+            limits=limits, access=ANY_PAGE, who=who, about=About(work=work, tag="Push", **about),
         )  # fmt: skip
 
     return (

@@ -8,11 +8,9 @@ import orjson
 import structlog
 from aiohttp import hdrs
 
+from bridge_server.kernel import errors, fields, secrets
 from bridge_server.kernel.background import KeyedLock, StoppedError, Stopping
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import Fault, InvalidInputError
-from bridge_server.kernel.fields import web_origin
-from bridge_server.kernel.secrets import IdMaker
 from bridge_server.outbox import guarded_client as guarded
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.guarded_client import Outcome, Verdict
@@ -28,9 +26,7 @@ log = structlog.get_logger()
 
 
 class Bridges:
-    """Subscribes this push server to topics on other servers' bridges (`POST /subscribe`). Its connections
-    are guarded. Use it as an async context manager.
-    """
+    """Subscribes this push server at other servers' bridges (`POST /subscribe`), by guarded connections."""
 
     def __init__(self, timeout_seconds: float, allow_private: bool, user_agent: str) -> None:
         self._timeout_seconds = timeout_seconds
@@ -78,7 +74,7 @@ class PushServer:
         sender: Sender,
         bridges: Bridges,
         clock: Clock,
-        ids: IdMaker,
+        ids: secrets.IdMaker,
         stopping: Stopping,
     ) -> None:
         self._store = store
@@ -101,9 +97,9 @@ class PushServer:
         """
         own_places = set(map(_place, own_urls))
         if _place(registration.address.url) in {f"{place}/push" for place in own_places}:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 "A push to this server's own /push would cause itself again without end.",
-                [Fault("#/token", "is this server's own /push")],
+                [errors.Fault("#/token", "is this server's own /push")],
             )
         async with self._turns.taken(registration.topic):
             is_own = _place(registration.bridge) in own_places
@@ -168,7 +164,7 @@ def _place(url: str) -> str:
     """The URL in a normal form that can be compared; a URL without a valid origin is unchanged."""
     parts = urlsplit(url)
     try:
-        origin = web_origin(f"{parts.scheme}://{parts.netloc}".lower())
+        origin = fields.web_origin(f"{parts.scheme}://{parts.netloc}".lower())
     except ValueError:
         return url
     query = f"?{parts.query}" if parts.query else ""

@@ -180,11 +180,9 @@ class Accounts:
         """
         if address in self._lasting:
             return self.key(address)
-        content = self._files.read(address)
+        file = self._files.read(address)
         try:
-            secret = await self._derivations.run(
-                address, lambda: _open_key_file(address, content, passphrase)
-            )
+            secret = await self._derivations.run(address, lambda: _open_key_file(address, file, passphrase))
         except keystore.PassphraseError as error:
             raise models.WrongPassphraseError(address) from error
         except keystore.KeystoreError as error:
@@ -236,9 +234,7 @@ class Accounts:
         return await self.import_key(self._random_bytes(SECRET_BYTES), passphrase)
 
     async def import_key(self, secret: bytes, passphrase: str) -> Address:
-        """Store a key of 32 bytes under a passphrase; the account is locked. Raises InvalidInputError,
-        AccountExistsError, UnavailableError, LimitError.
-        """
+        """Store a key of 32 bytes under a passphrase; it is locked. Raises what `import_file` raises."""
         try:
             address = _address(SigningKey(secret))
         except SigningKeyError as error:
@@ -322,9 +318,7 @@ class PrivateKeyError(ValueError):
 
 
 def read_private_key(text: str) -> bytes:
-    """The 32 bytes of a key that is spelled in 64 hexadecimal digits, with `0x` or without. Raises
-    PrivateKeyError.
-    """
+    """The 32 bytes of a key in 64 hexadecimal digits, with `0x` or without. Raises PrivateKeyError."""
     spelled = _HEXADECIMAL.fullmatch(text.strip())
     if spelled is None:
         raise PrivateKeyError("a private key has 64 hexadecimal digits, with 0x in front or without")
@@ -337,9 +331,7 @@ def read_private_key(text: str) -> bytes:
 
 
 def read_private_keys(text: str) -> list[SigningKey]:
-    """The keys in a text, with commas, spaces or lines between them; `#` begins a comment. Raises
-    PrivateKeyError.
-    """
+    """The keys in a text, parted by commas, spaces or lines; `#` begins a comment. Raises PrivateKeyError."""
     words = _COMMENT.sub("", text).replace(",", " ").split()
     keys = []
     for place, word in enumerate(words, start=1):

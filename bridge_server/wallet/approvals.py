@@ -7,11 +7,9 @@ from typing import NamedTuple, TypeAlias
 
 import structlog
 
-from bridge_server.kernel.background import Stopping
+from bridge_server.kernel import background, events, secrets
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, LimitError, UnavailableError
-from bridge_server.kernel.events import DomainEvent
-from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.signals import Key, Signals, Touched
 from bridge_server.kernel.values import dataclass
 from bridge_server.storage import database as sql
@@ -66,20 +64,20 @@ DELETE FROM wallet_approvals WHERE id IN
 _AFTER_ALL = "~"
 
 
+Fence: TypeAlias = Callable[[], sql.Transaction[None]]
+"""Statements that keep the wallet for this process until the commit, or raise UnavailableError."""
 _Page: TypeAlias = Sequence[tuple[int, ApprovalRequest]]
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalsChanged(DomainEvent):
+class ApprovalsChanged(events.DomainEvent):
     """A request waits for a decision, or waits no more."""
 
 
 class ApprovalStore:
     """Requests that wait for a decision. A command in another process decides."""
 
-    def __init__(
-        self, database: sql.Database, fence: Callable[[], sql.Transaction[None]] | None = None
-    ) -> None:
+    def __init__(self, database: sql.Database, fence: Fence | None = None) -> None:
         """A request is added behind the `fence` of the process that has the wallet."""
         self.database = database
         self._fence = fence
@@ -114,9 +112,7 @@ class ApprovalStore:
         return [(row[0], _approval(row[1:])) for row in rows]
 
     async def settled_page(self, now_ms: int, before: int, limit: int) -> _Page:
-        """Requests that wait no more, with smaller numbers, newest first, with their numbers but without
-        subjects.
-        """
+        """Settled requests with smaller numbers, newest first, with their numbers but without subjects."""
         rows = await self.database.read(_SETTLED_PAGE, (before, now_ms, limit))
         return [(row[0], _approval(row[1:])) for row in rows]
 
@@ -169,17 +165,15 @@ class ApprovalRules(NamedTuple):
 
 
 class Approvals:
-    """Holds requests until `bridge-server approvals` decides, in another process; or lets all pass. At most
-    MOST_WAITING requests wait at once.
-    """
+    """Holds requests until `bridge-server approvals` decides, MOST_WAITING at most; or lets all pass."""
 
     def __init__(
         self,
         store: ApprovalStore,
         signals: Signals,
-        stopping: Stopping,
+        stopping: background.Stopping,
         clock: Clock,
-        ids: IdMaker,
+        ids: secrets.IdMaker,
         rules: ApprovalRules,
     ) -> None:
         self._store = store
@@ -288,11 +282,8 @@ class Approvals:
 
     async def _decision(self, approval_id: ApprovalId) -> ApprovalState | None:
         approval = await self._store.get(approval_id)
-        if approval is None:
-            return None
-        if approval.state is ApprovalState.PENDING:
-            return ApprovalState.EXPIRED if approval.expires_at_ms <= self._clock.now_ms() else None
-        return approval.state
+        state = None if approval is None else approval.state_at(self._clock.now_ms())
+        return None if state is ApprovalState.PENDING else state
 
     def _withdraw(self, approval_id: ApprovalId) -> asyncio.Task[None]:
         """Expire a request whose client does not wait any more."""

@@ -8,10 +8,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from bridge_server.ethereum import address, transactions, typed_data
+from bridge_server.ethereum import address, sign_in_message, signing_key, transactions, typed_data
 from bridge_server.ethereum.address import HexError, checksummed, data_of, hex_of, quantity, quantity_of
-from bridge_server.ethereum.sign_in_message import SignInMessage, SignInMessageError, parse_sign_in_message
-from bridge_server.ethereum.signing_key import personal_message_hash
 from bridge_server.ethereum.typed_data import DOMAIN_TYPE, StructTypes, TypedDataError, read_types
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.wallet import visible_text
@@ -82,7 +80,7 @@ def _explained(method: str, value: Any, account: str | None) -> list[Line]:
 
 def _explain_message(value: Any, account: str | None) -> list[Line]:
     message = _data(value["message"] if isinstance(value, dict) and "message" in value else value)
-    signed = [bytes_line("bytes", message), ("hash", f"0x{personal_message_hash(message).hex()}")]
+    signed = [bytes_line("bytes", message), ("hash", f"0x{signing_key.personal_message_hash(message).hex()}")]
     try:
         text = message.decode()
     except UnicodeDecodeError:
@@ -95,8 +93,8 @@ def _explain_message(value: Any, account: str | None) -> list[Line]:
 def _sign_in(text: str, account: str | None) -> list[Line]:
     """The fields of a sign-in message (EIP-4361); a warning for a text that only looks like one."""
     try:
-        message = parse_sign_in_message(text)
-    except SignInMessageError as error:
+        message = sign_in_message.parse_sign_in_message(text)
+    except sign_in_message.SignInMessageError as error:
         if _SIGN_IN not in text:
             return []
         return [("WARNING", f"this looks like a sign-in message and is none: {visible(str(error))}")]
@@ -107,7 +105,7 @@ def _sign_in(text: str, account: str | None) -> list[Line]:
     return [does, *_sign_in_fields(message)]
 
 
-def _sign_in_fields(message: SignInMessage) -> list[Line]:
+def _sign_in_fields(message: sign_in_message.SignInMessage) -> list[Line]:
     fields = [
         ("as", message.address),
         ("for", message.uri),

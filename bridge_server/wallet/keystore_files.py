@@ -68,9 +68,7 @@ class KeystoreFiles:
             return _content(file)
 
     def write(self, address: Address, content: bytes) -> None:
-        """Store a new account's file, on disk when this returns. May run in a thread. Raises
-        AccountExistsError, UnavailableError.
-        """
+        """Store a new account's file durably, in any thread. Raises AccountExistsError, UnavailableError."""
         moment = rfc3339(self._clock.now_ms()).replace(":", "-").removesuffix("Z")
         name = f"UTC--{moment}000000Z--{address.removeprefix('0x')}"
         with self._access():

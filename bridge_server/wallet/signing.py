@@ -20,10 +20,8 @@ import structlog
 from bridge_server.ethereum.address import hex_of
 from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash
 from bridge_server.ethereum.typed_data import TypedData
-from bridge_server.kernel.background import running
+from bridge_server.kernel import background, errors, instants
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.instants import rfc3339
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.approvals import Approvals
 from bridge_server.wallet.models import Address, ApprovalId, AuditEntry, Caller
@@ -92,7 +90,7 @@ class AuditLog:
         self._use(self._open())
         self._loop, self._thread, self._is_announced = asyncio.get_running_loop(), get_ident(), True
         try:
-            async with running(self._keep_forever()):
+            async with background.running(self._keep_forever()):
                 yield
         finally:
             with suppress(OSError):
@@ -146,24 +144,22 @@ def _sync_and_close(file: int) -> None:
 def _line(entry: AuditEntry) -> bytes:
     at_ms, method, address, signed_hash, caller, approval_id, transaction_hash = entry
     fields = {
-        "at": rfc3339(at_ms), "method": method, "account": address, "hash": signed_hash,
+        "at": instants.rfc3339(at_ms), "method": method, "account": address, "hash": signed_hash,
         "transaction_hash": transaction_hash, "client": caller.address, "origin": caller.origin,
         "request_id": caller.request_id, "approval": approval_id,
     }  # fmt: skip
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _unwritten(reason: str | None) -> UnavailableError:
-    return UnavailableError(f"Nothing was signed: the audit log cannot be written ({reason}).")
+def _unwritten(reason: str | None) -> errors.UnavailableError:
+    return errors.UnavailableError(f"Nothing was signed: the audit log cannot be written ({reason}).")
 
 
 # The audit log read from its end, page by page, and never more than a part of it.
 
 
 class AuditPage(NamedTuple):
-    """Lines of the log, newest first, as they were written. `rest` is the place in the file before which more
-    lines stand, None at its beginning.
-    """
+    """Lines of the log, newest first. More stand before the place `rest` in the file; None at its start."""
 
     entries: Sequence[dict[str, Any]]
     rest: int | None
@@ -182,7 +178,7 @@ def read_history(path: Path, before: int | None, limit: int, most_bytes: int = M
     except FileNotFoundError:
         return AuditPage([], None)
     except OSError as error:
-        raise UnavailableError(f"The audit log cannot be read ({error.strerror}).") from error
+        raise errors.UnavailableError(f"The audit log cannot be read ({error.strerror}).") from error
 
 
 def _last_lines(file: int, end: int, limit: int, most_bytes: int) -> AuditPage:
@@ -196,23 +192,14 @@ def _last_lines(file: int, end: int, limit: int, most_bytes: int) -> AuditPage:
         first += len(lines.pop(0)) + 1
     if first >= end:  # a line is longer than all that may be read: the next page goes on within it
         return AuditPage([], start or None)
-    return _page(lines, first, limit)
-
-
-def _page(lines: Sequence[bytes], first: int, limit: int) -> AuditPage:
-    """The newest of the lines, the first of which stands at the place `first`."""
-    places = []
-    for line in lines:
-        places.append(first)
-        first += len(line) + 1
     entries: list[dict[str, Any]] = []
-    for place, line in zip(reversed(places), reversed(lines), strict=True):
-        entry = _entry(line)
-        if entry is not None:
+    place = end + 1
+    while lines and len(entries) < limit:
+        line = lines.pop()
+        place -= len(line) + 1
+        if (entry := _entry(line)) is not None:
             entries.append(entry)
-        if len(entries) == limit:
-            return AuditPage(entries, place or None)
-    return AuditPage(entries, places[0] or None)
+    return AuditPage(entries, place or None)
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
@@ -278,12 +265,8 @@ class Signing:
         approval_id: ApprovalId | None, transaction_hash: str | None = None,
     ) -> None:  # fmt: skip
         """Add a signature to the audit log, before anybody sees it. Raises UnavailableError."""
-        self._audit.append(
-            AuditEntry(
-                self._clock.now_ms(), method, address, hex_of(signed_hash), caller, approval_id,
-                transaction_hash,
-            )
-        )  # fmt: skip
+        now_ms, shown = self._clock.now_ms(), hex_of(signed_hash)
+        self._audit.append(AuditEntry(now_ms, method, address, shown, caller, approval_id, transaction_hash))
 
     def sign_message(
         self, method: str, address: Address, message: bytes, caller: Caller, passphrase: str | None = None
@@ -296,9 +279,7 @@ class Signing:
     def sign_typed_data(
         self, method: str, address: Address, typed_data: TypedData, document: Any, caller: Caller
     ) -> Awaitable[bytes]:
-        """Sign typed data (EIP-712). An approval shows the JSON `document` that it was read from. Raises what
-        `sign_message` raises.
-        """
+        """Sign typed data (EIP-712), shown for approval as `document`. Raises what `sign_message` raises."""
         is_message = self._scheme is TypedDataScheme.EIP191
         digest = personal_message_hash(typed_data.preimage) if is_message else typed_data.digest
         return self._sign(method, address, digest, document, caller, None)

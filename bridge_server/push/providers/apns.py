@@ -95,9 +95,7 @@ class ApnsProvider:
                 answer = await self._send(path, fields, body, fresh)
         return messages.judge_apns(answer, proven=self._proven)
 
-    async def _send(
-        self, path: str, fields: Headers, body: bytes, provider_token: ProviderToken
-    ) -> ServiceAnswer:
+    async def _send(self, path: str, fields: Headers, body: bytes, token: ProviderToken) -> ServiceAnswer:
         assert self._client is not None, "the provider is not open"
         answer = await self._client.request(
             [
@@ -105,7 +103,7 @@ class ApnsProvider:
                 (":scheme", "https"),
                 (":authority", self._settings.url.authority),
                 (":path", path),
-                ("authorization", f"bearer {provider_token.text}"),
+                ("authorization", f"bearer {token.text}"),
                 ("content-type", "application/json"),
                 ("content-length", str(len(body))),
                 *fields,

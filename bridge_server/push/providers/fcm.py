@@ -131,10 +131,8 @@ class FcmProvider:
     async def _send(self, body: bytes, access: AccessToken) -> ServiceAnswer:
         assert self._session is not None, "the provider is not open"
         headers = {hdrs.AUTHORIZATION: f"Bearer {access.text}", hdrs.CONTENT_TYPE: "application/json"}
-        async with self._session.post(
-            self._url, data=body, headers=headers, allow_redirects=False
-        ) as response:
-            return await read_answer(response, self._clock.now_ms())
+        async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
+            return await read_answer(answer, self._clock.now_ms())
 
 
 class AccessTokens:

@@ -194,11 +194,9 @@ def _go_away(content: bytes) -> GoAway:
 
 
 class Http2Connection(asyncio.Protocol):
-    """One connection (RFC 9113) with concurrent requests: the protocol for `loop.create_connection`.
-
-    h2 handles frames, this class the waiting: `opened()` waits for the server's settings. A cancelled request
-    resets its stream, and other requests continue. After a GOAWAY the requests that the server has accepted
-    are still answered, and the others can be retried on another connection.
+    """One connection (RFC 9113) with concurrent requests: the protocol for `loop.create_connection`. A
+    cancelled request resets its stream, and other requests continue. After a GOAWAY the requests that the
+    server has accepted are still answered, and the others can be retried on another connection.
     """
 
     def __init__(self) -> None:

@@ -98,11 +98,9 @@ def says_expired(answer: ServiceAnswer) -> bool:
 
 
 def judge_apns(answer: ServiceAnswer, *, proven: bool) -> Outcome:
-    """The outcome. `proven` says that APNs has accepted a notification with this key and topic before.
-
-    A device token of another app (DeviceTokenNotForTopic) will never work here, so it counts as dead. But a
-    mistyped topic causes the same answer for every token. So the answer counts as a failure until APNs has
-    accepted one notification, and no token is lost.
+    """The outcome. A device token of another app (DeviceTokenNotForTopic) counts as dead. But a mistyped
+    topic causes this answer for every token: until APNs has accepted a notification with this key and
+    topic (`proven`), the answer counts as a failure, and no token is lost.
     """
     if answer.taken:
         return Outcome(Verdict.DELIVERED, status=answer.status)
@@ -203,11 +201,9 @@ def is_unauthenticated(answer: ServiceAnswer) -> bool:
 
 
 def judge_fcm(answer: ServiceAnswer, *, proven: bool) -> Outcome:
-    """The outcome. `proven` says that FCM has accepted a message with these credentials before.
-
-    A token of another project (SENDER_ID_MISMATCH) will never work here, so it counts as dead. But a service
-    account of the wrong project causes the same answer for every token, and Firebase advises to check the
-    account first. So the answer counts as a failure until FCM has accepted one message, and no token is lost.
+    """The outcome. A token of another project (SENDER_ID_MISMATCH) counts as dead. But a service account of
+    the wrong project causes this answer for every token: until FCM has accepted a message with these
+    credentials (`proven`), the answer counts as a failure, and no token is lost.
     """
     if answer.taken:
         return Outcome(Verdict.DELIVERED, status=answer.status)

@@ -123,9 +123,7 @@ class NoProvider:
 
 
 class ServiceAnswer(NamedTuple):
-    """The status of an answer, the JSON object in its body (else empty), and its Retry-After.
-    `retry_after_seconds` is read from the statuses 429 and 5xx only.
-    """
+    """The status, the JSON object in the body (else empty), and the Retry-After of a 429 or 5xx."""
 
     status: int
     document: Mapping[str, Any]

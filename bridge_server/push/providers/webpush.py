@@ -50,11 +50,9 @@ Urgency = Literal["very-low", "low", "normal", "high"]
 
 @dataclass(frozen=True, slots=True)
 class WebPushSettings:
-    """Settings of Web Push.
-
-    `vapid_private_key` is a private key of `bridge-server keys vapid`; `vapid_subject` is `mailto:` and an
-    address, or an https URL. `timeout_seconds` covers an attempt from the name lookup to the last byte of
-    the answer. `allow_private` allows every address and port, and http, for development only.
+    """`vapid_private_key` is a key of `bridge-server keys vapid`; `vapid_subject` is `mailto:` and an
+    address, or an https URL. `timeout_seconds` covers an attempt from the name lookup to the last byte of the
+    answer. `allow_private` allows every address and port, and http, for development only.
     """
 
     vapid_private_key: str = field(repr=False)
@@ -67,9 +65,7 @@ class WebPushSettings:
 
 @dataclass(frozen=True, slots=True)
 class PushSubscription:
-    """A checked subscription of a browser. The endpoint is a capability, so `repr` does not show it. Source:
-    W3C Push API, section 8; RFC 8291, section 2 (the keys).
-    """
+    """A checked subscription, whose endpoint is a secret (W3C Push API, section 8; RFC 8291, section 2)."""
 
     endpoint: URL = field(repr=False)
     receiver_key: ECC.EccKey = field(repr=False)
@@ -133,13 +129,11 @@ class WebPushProvider:
             return Outcome(Verdict.REFUSED, "the notice is too large for a push message, or is not text")
         try:
             work = partial(self._seal, token, payload, self._clock.now_ms())
-            subscription, headers, body = await asyncio.get_running_loop().run_in_executor(
-                self._sealing, work
-            )
+            subscription, fields, body = await asyncio.get_running_loop().run_in_executor(self._sealing, work)
         except ValueError as error:
             return Outcome(Verdict.REFUSED, str(error))
         try:
-            return await self._post(subscription, {**headers, **self._wishes(notice)}, body)
+            return await self._post(subscription, {**fields, **self._wishes(notice)}, body)
         except Exception as error:  # a faulty service must not stop other pushes
             return guarded.judge_error(error)
 
@@ -157,18 +151,16 @@ class WebPushProvider:
                 refused_token=self._known_services.get(subscription.origin),
             )
 
-    def _seal(
-        self, token: str, payload: bytes, now_ms: int
-    ) -> tuple[PushSubscription, dict[str, str], bytes]:
+    def _seal(self, token: str, plain: bytes, now_ms: int) -> tuple[PushSubscription, dict[str, str], bytes]:
         """Encrypt and sign, in the thread, one message at a time."""
         subscription = self._read(token)
         body = encrypt(
-            payload,
+            plain,
             subscription.receiver_key,
             subscription.auth_secret,
             sender_key=ECC.generate(curve="P-256", randfunc=token_bytes),
             salt=token_bytes(SALT_BYTES),
-            padding_bytes=messages.padding_for(payload),
+            padding_bytes=messages.padding_for(plain),
         )
         headers: dict[str, str] = {
             hdrs.AUTHORIZATION: self._identity.authorization(subscription.origin, now_ms),
@@ -194,9 +186,7 @@ class WebPushProvider:
 
 
 def read_subscription(text: str, *, allow_http: bool = False) -> PushSubscription:
-    """Read a subscription, as a page spells it with `JSON.stringify(subscription)`. Raises ValueError, whose
-    text names the fault without quoting the JSON.
-    """
+    """Read a page's `JSON.stringify(subscription)`. Raises ValueError, whose text does not quote it."""
     fields = _fields(text)
     keys = fields.get("keys")
     if not isinstance(keys, dict):
@@ -280,11 +270,8 @@ def encrypt(
     salt: bytes,
     padding_bytes: int = 0,
 ) -> bytes:
-    """The body of a push message with `Content-Encoding: aes128gcm`, which the push service cannot read.
-
-    `receiver_key` and `auth_secret` are the subscription's. `sender_key` and `salt` are random and
-    used for one message only. Every message is one record. Source: RFC 8291 over RFC 8188.
-
+    """The body of a push message with `Content-Encoding: aes128gcm`, in one record (RFC 8291 over RFC 8188).
+    `receiver_key` and `auth_secret` are the subscription's; `sender_key` and `salt` are random and used once.
     Raises ValueError when the plaintext and its padding are too long.
     """
     if len(plaintext) + padding_bytes > messages.LARGEST_PLAINTEXT_BYTES:

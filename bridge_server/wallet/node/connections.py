@@ -119,9 +119,7 @@ class Endpoint:
         )
 
     async def exchange(self, session: aiohttp.ClientSession, body: bytes) -> tuple[int, bytes]:
-        """The status and the body of the node's answer. Raises NoNodeError, whose text has no URL; NodeError
-        for an answer that is too large.
-        """
+        """The answer's status and body. Raises NoNodeError, without the URL; NodeError if it is too large."""
         if self._witness is None:
             return await self._exchange(session, body)
         started, status, reason = perf_counter(), 0, ""
@@ -186,9 +184,7 @@ def write_calls(calls: Sequence[RpcCall]) -> bytes:
 
 
 def read_answers(body: bytes, count: int) -> list[Answer]:
-    """The answers to so many calls, in the order of the calls, whatever order the node has chosen. Raises
-    NoNodeError when the body is no JSON-RPC.
-    """
+    """The answers to so many calls, in their order. Raises NoNodeError when the body is no JSON-RPC."""
     try:
         if count == 1:
             return [_single(body.strip())]
@@ -262,12 +258,10 @@ class _ClosedAtOnceError(BrokenOffError):
 
 
 class CheckedConnection:
-    """One connection at a time, for one user at a time.
-
-    `check_chain` is given the node's answer to eth_chainId before anything else is asked on a new connection;
-    what it raises is raised, and nothing else is asked. Then `on_opened` is called, but not for each of the
-    connections to a node that closes every one. `require_wallet` is called before each question, which it
-    prevents by raising.
+    """One connection at a time, for one user at a time. `check_chain` gets the node's answer to eth_chainId
+    before anything else is asked on a new connection, which it prevents by raising. Then `on_opened` is
+    called, but not for each connection to a node that closes every one. `require_wallet` is called before
+    each question, which it prevents by raising.
     """
 
     def __init__(
@@ -417,9 +411,7 @@ def new_attempt() -> Attempt:
 
 
 class ConnectionPool:
-    """Lends checked connections, each to one user at a time; `connect` makes one when none is idle. It knows
-    the node's last failure.
-    """
+    """Lends checked connections, each to one user at a time, and knows the node's last failure."""
 
     def __init__(self, connect: Callable[[], CheckedConnection]) -> None:
         self._connect = connect

@@ -20,11 +20,10 @@ _READERS = 64
 
 
 class Node:
-    """A node at an http or https URL, or none; used as an async context manager.
-
-    `chain_id` is the chain that the wallet is on; None takes the node's when it is first reached, and keeps
-    it. The URL may hold credentials and appears in no answer and no log. `failure_of` orders test failures.
-    `require_wallet` is called before anything is asked on the wallet's behalf, which it prevents by raising.
+    """A node at an http or https URL, or none; used as an async context manager. Without a `chain_id` the
+    wallet takes the node's when it is first reached, and keeps it. The URL may hold credentials and appears
+    in no answer and no log. `require_wallet` is called before anything is asked on the wallet's behalf, which
+    it prevents by raising.
     """
 
     def __init__(
@@ -112,9 +111,7 @@ class Node:
         JSON values or NodeError. The calls must be such that they may be asked twice. Raises NoNodeError, at
         once when the node has failed since the `attempt` began and not answered again; WrongChainError.
         """
-        answers = await self._unless_stopped(
-            self._on_connection(lambda connection: connection.ask(calls), attempt)
-        )
+        answers = await self._unless_stopped(self._on_connection(lambda each: each.ask(calls), attempt))
         return [each if isinstance(each, NodeError) else orjson.loads(each) for each in answers]
 
     def attempt(self) -> connections.Attempt:
@@ -264,13 +261,13 @@ _VERBS = (
 )
 """The name begins with one of these in any namespace. Proofs of work (eth_submitWork) are no transactions."""
 
-_PARITYS_KEY_STORE = (
+_PARITYS_KEYS = (
     r"compose|(?:new|kill|remove|export|import|change|test|set|derive|open|close|generate)"
     r"\w*(?:account|address|vault|password|secret|phrase|signer)"
 )
 
 _REFUSED = re.compile(
-    rf"\s*(?:(?:{_NAMESPACES})_|\w*_(?:{_VERBS})|parity_(?:{_PARITYS_KEY_STORE}))", re.IGNORECASE
+    rf"\s*(?:(?:{_NAMESPACES})_|\w*_(?:{_VERBS})|parity_(?:{_PARITYS_KEYS}))", re.IGNORECASE
 )
 
 

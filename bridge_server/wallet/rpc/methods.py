@@ -9,10 +9,8 @@ import orjson
 from bridge_server.ethereum import signing_key
 from bridge_server.ethereum.address import hex_of, quantity
 from bridge_server.ethereum.typed_data import TypedData, signed_part
+from bridge_server.kernel import errors, secrets, version
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.secrets import IdMaker
-from bridge_server.kernel.version import USER_AGENT
 from bridge_server.wallet import models
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.explaining import WALLET_CHAIN_ID
@@ -48,9 +46,7 @@ class WalletMethods:
     `signs_for_any_chain`, typed data for another chain is signed too.
     """
 
-    def __init__(
-        self, accounts: Accounts, signing: Signing, node: Node, *, signs_for_any_chain: bool
-    ) -> None:
+    def __init__(self, accounts: Accounts, signing: Signing, node: Node, signs_for_any_chain: bool) -> None:
         self._accounts = accounts
         self._signing = signing
         self._node = node
@@ -103,10 +99,8 @@ class WalletMethods:
 
     async def _import_raw_key(self, params: Params, _: Caller) -> Address:
         key, passphrase = arguments("personal_importRawKey", params, 2, "private key", "passphrase")
-        digits = text(key, "params[0]")
-        secret = data(
-            digits if digits.startswith("0x") else f"0x{digits}", "params[0]", signing_key.SECRET_BYTES
-        )
+        digits = text(key, "params[0]").removeprefix("0x")
+        secret = data(f"0x{digits}", "params[0]", signing_key.SECRET_BYTES)
         return await self._accounts.import_key(secret, text(passphrase, "params[1]"))
 
     async def _unlock_account(self, params: Params, _: Caller) -> bool:
@@ -159,7 +153,7 @@ class WalletMethods:
 
     async def _client_version(self, params: Params, _: Caller) -> str:
         nothing("web3_clientVersion", params)
-        return USER_AGENT
+        return version.USER_AGENT
 
     async def _require_own_chain(self, typed_data: TypedData) -> None:
         """EIP-712 advises user agents to refuse another chain. Typed data need not name one."""
@@ -178,15 +172,13 @@ class WalletMethods:
         shown = signed_part(document)
         try:
             return {**shown, WALLET_CHAIN_ID: quantity(await self._node.chain_id())}
-        except UnavailableError:
+        except errors.UnavailableError:
             return shown
 
 
-def _named(
-    method: Callable[[str, Params, Caller], Awaitable[Any]], names: Iterable[str]
-) -> dict[str, Method]:
-    """One function for several methods; the name of the method is its first argument."""
-    return {name: partial(method, name) for name in names}
+def _named(work: Callable[[str, Params, Caller], Awaitable[Any]], names: Iterable[str]) -> dict[str, Method]:
+    """One function for several methods; the name of the work is its first argument."""
+    return {name: partial(work, name) for name in names}
 
 
 # The methods that send and sign transactions: parameters to requests, and on to the service.
@@ -197,7 +189,7 @@ _SEND_RAW = "eth_sendRawTransaction"
 class TransactionMethods:
     """eth_sendTransaction, eth_sendRawTransaction and eth_signTransaction."""
 
-    def __init__(self, service: TransactionService, clock: Clock, ids: IdMaker) -> None:
+    def __init__(self, service: TransactionService, clock: Clock, ids: secrets.IdMaker) -> None:
         self._service = service
         self._clock = clock
         self._ids = ids
@@ -236,8 +228,8 @@ _WAITING = "wallet_getQueuedTransactions"
 
 _LISTED = 1_000
 
-_ADDRESS_CHARACTERS = 42
-_HASH_CHARACTERS = 66
+_ADDRESS_LENGTH = 42
+_HASH_LENGTH = 66
 
 
 class QueuedTransactions:
@@ -281,16 +273,14 @@ class QueuedTransactions:
         if not which.startswith("0x"):
             found = await self._store.get(models.TransactionId(which))
             return [] if found is None else [found]
-        is_hash = len(which) == _HASH_CHARACTERS
+        is_hash = len(which) == _HASH_LENGTH
         transaction_hash = which.lower() if is_hash else hex_of(read_signed(which).hash)
         return await self._store.with_hash(transaction_hash, limit)
 
 
 def _names_account(which: Any) -> bool:
     """Whether this is an account, or None, which stands for all accounts."""
-    return which is None or (
-        isinstance(which, str) and which[:2] == "0x" and len(which) == _ADDRESS_CHARACTERS
-    )
+    return which is None or (isinstance(which, str) and which[:2] == "0x" and len(which) == _ADDRESS_LENGTH)
 
 
 def _account(which: Any) -> Address | None:

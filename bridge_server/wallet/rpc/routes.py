@@ -40,6 +40,7 @@ from bridge_server.web.json_rpc import (
     write_result,
 )
 from bridge_server.web.problems import REQUEST_ID
+from bridge_server.web.routes import ANY_PAGE, UNCHANGED, About, Access, DescribedAnswer, Handler, Route
 
 # Access to the wallet, decided by the head of a request.
 #
@@ -133,9 +134,7 @@ _SECONDS_APART = 0.001
 
 
 class SigningTurns:
-    """Lets one call pass at each turn of the event loop. `others_wait`: whether other requests wait;
-    `others_work`: whether threads work.
-    """
+    """Lets one call pass at each turn of the event loop, while other requests wait or threads work."""
 
     def __init__(self, others_wait: Callable[[], bool], others_work: Callable[[], bool]) -> None:
         self._others_wait = others_wait
@@ -280,7 +279,7 @@ class WalletHandlers:
         if method is not None:
             return method
         if _METHOD_OF_THE_RELAY.match(name):
-            return partial(_method_of_the_relay, name, relay_url)
+            return partial(_method_of_relay, name, relay_url)
         return partial(_no_such_method, name) if is_refused(name) else None
 
     async def _ask_node(self, calls: Sequence[MethodCall], caller: Caller) -> list[bytes | None]:
@@ -290,9 +289,7 @@ class WalletHandlers:
             answers = await self._node.forward([RpcCall(call.method, call.params) for call in calls])
         except BridgeError as error:
             answers = [error] * len(calls)
-        return [
-            _response(call, answer, caller.request_id) for answer, call in zip(answers, calls, strict=True)
-        ]
+        return [_response(call, each, caller.request_id) for each, call in zip(answers, calls, strict=True)]
 
 
 def _response(request: Request, outcome: Any, request_id: str) -> bytes | None:
@@ -323,12 +320,10 @@ async def _no_such_method(name: str, _params: Params, _caller: Caller) -> NoRetu
     )
 
 
-async def _method_of_the_relay(
-    name: str, relay_url: Callable[[], str], _params: Params, _caller: Caller
-) -> NoReturn:
+async def _method_of_relay(name: str, url: Callable[[], str], _params: Params, _caller: Caller) -> NoReturn:
     raise MethodNotFoundError(
         f"{name[:_SHOWN_CHARACTERS]} is a method of the relay, not of the wallet, and the node is not asked "
-        f"for it. The relay is the WebSocket at {relay_url()}"
+        f"for it. The relay is the WebSocket at {url()}"
     )
 
 
@@ -429,9 +424,7 @@ class WalletElsewhere:
         return web.Response(status=answer.status, body=bytes(content), headers=headers)
 
     async def _unless_moved(self, url: str, exchange: Coroutine[None, None, web.Response]) -> web.Response:
-        """The answer of the process at the URL. Raises TimeoutError once another one has the wallet: a frozen
-        process does not answer.
-        """
+        """The answer of the process at the URL. Raises TimeoutError once another one has the wallet."""
         task = asyncio.create_task(exchange)
         try:
             while not (await asyncio.wait([task], timeout=_LOOK_SECONDS))[0]:
@@ -443,13 +436,11 @@ class WalletElsewhere:
             task.cancel()
 
 
-def moving_rpc(
-    here: WalletHandlers, elsewhere: WalletElsewhere, is_here: Callable[[], bool]
-) -> routes.Handler:
+def moving_rpc(here: WalletHandlers, there: WalletElsewhere, is_here: Callable[[], bool]) -> Handler:
     """The endpoint of a wallet that is in one of several processes: the one that has it answers the call."""
 
     async def rpc(request: web.Request) -> web.StreamResponse:
-        return await (here if is_here() else elsewhere).rpc(request)
+        return await (here if is_here() else there).rpc(request)
 
     return rpc
 
@@ -498,19 +489,17 @@ DISCOVERY = MethodTable({DISCOVER: _discover})
 """The method `rpc.discover` (https://spec.open-rpc.org/#service-discovery-method)."""
 
 
-def wallet_routes(
-    rpc: routes.Handler, access: routes.Access, body_limit_bytes: int
-) -> tuple[routes.Route, ...]:
+def wallet_routes(rpc: Handler, access: Access, body_limit_bytes: int) -> tuple[Route, ...]:
     """`POST /rpc`."""
     return (
-        routes.Route(
+        Route(
             method="POST", path="/rpc", name="rpc", handler=rpc, access=access, waits=True,
             body_limit_bytes=body_limit_bytes, reads_id=True, who="rpc",
-            about=routes.About(
+            about=About(
                 work=WalletHandlers.rpc, tag=_TAG, summary="Call methods of the wallet",
                 answers=(
-                    routes.DescribedAnswer(200, "The responses; an error is one, too.", RpcAnswer),
-                    routes.DescribedAnswer(204, "There were only notifications."),
+                    DescribedAnswer(200, "The responses; an error is one, too.", RpcAnswer),
+                    DescribedAnswer(204, "There were only notifications."),
                 ),
                 body=RpcBody, body_example=_CALL,
                 needs_database=False,
@@ -519,16 +508,16 @@ def wallet_routes(
     )  # fmt: skip
 
 
-def description_routes(every_request: Limit) -> tuple[routes.Route, ...]:
+def description_routes(every_request: Limit) -> tuple[Route, ...]:
     """`GET /openrpc.json`, for everyone: it says what the wallet can do, and nothing of its accounts."""
     document = DocumentPage(written_openrpc)
     return (
-        routes.Route(
+        Route(
             method="GET", path="/openrpc.json", name="openrpc", handler=document.answer,
-            access=routes.ANY_PAGE, limits=(every_request,),
-            about=routes.About(
+            access=ANY_PAGE, limits=(every_request,),
+            about=About(
                 work=written_openrpc, tag=_TAG, summary="The wallet's methods", needs_database=False,
-                answers=(routes.DescribedAnswer(200, "The document.", dict[str, Any]), routes.UNCHANGED),
+                answers=(DescribedAnswer(200, "The document.", dict[str, Any]), UNCHANGED),
             ),
         ),
     )  # fmt: skip

@@ -110,12 +110,9 @@ _LOSSES = (TransactionEvent.DROP, TransactionEvent.SET_BACK)
 
 class Broadcasting:
     """Gives transactions to the node, an account's one after the other, and compares what is stored, sent or
-    mined, with what the node knows. The account's `turn` must be held.
-
-    A transaction that the node has dropped is broadcast again, after growing pauses. But when the node does
-    not know a mined one, the chain was set back, as development nodes do. Then all transactions of the
-    account that the node does not know are forgotten: they belong to a history that is gone.
-
+    mined, with what the node knows. The account's `turn` must be held. A transaction that the node has
+    dropped is broadcast again, after growing pauses. When the node does not know a mined one, the chain was
+    set back, as development nodes do: all transactions of the account that it does not know are forgotten.
     `attempt` is passed to `Node.ask`.
     """
 
@@ -173,11 +170,9 @@ class Broadcasting:
 
     async def require_chain(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
         """Raise OtherChainError unless it is for the wallet's chain, and NoNodeError when that is unknown."""
-        chain_id = await self._node.chain_id(attempt)
-        if stored.chain_id not in (None, chain_id):
-            raise OtherChainError(
-                f"It is for chain {stored.chain_id}, and the wallet is on chain {chain_id}."
-            )
+        own = await self._node.chain_id(attempt)
+        if stored.chain_id not in (None, own):
+            raise OtherChainError(f"It is for chain {stored.chain_id}, and the wallet is on chain {own}.")
 
     async def settle(self, stored: StoredTransaction, error: BridgeError) -> None:
         """Store the reason why a waiting transaction was not broadcast, for good or for now."""
@@ -273,9 +268,7 @@ class Broadcasting:
                     await self._look_at(chain_id, sender, count, lowest_sent.get(sender, count))
 
     async def _look_at(self, chain_id: int, sender: models.Address, count: int, from_nonce: int) -> None:
-        """Read everything from the `count` on, or from a lower nonce if that is one. `count` is how many
-        transactions of the account the node says there are.
-        """
+        """Read transactions from the lower nonce on. The node says that there are `count` of the account."""
         followed = [
             each
             for each in await self._store.followed(chain_id, sender, min(from_nonce, count))

@@ -180,9 +180,7 @@ _LATEST_BLOCK = RpcCall("eth_getBlockByNumber", ["latest", False])
 
 
 class Filling:
-    """Fills in all but the nonce. Raises NoNodeError when it takes a node and there is none to ask. `attempt`
-    is passed to `Node.ask`.
-    """
+    """Fills in all but the nonce. Raises NoNodeError without a node to ask. `attempt` is for `Node.ask`."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -100,7 +100,7 @@ class TransactionService:
 
     async def send_queued(self, queued: models.StoredTransaction) -> None:
         """Have a queued request approved, and send it. Raises what `send` raises; it stays queued then."""
-        await self._send(queued.request, await self._read_queued(queued, None))
+        await self._send(queued.request, await self._reread(queued, None))
 
     async def work_off(self, sender: Address, on_failure: Callable[[], None]) -> None:
         """Broadcast the account's queue in its order, due or not. A fault of one transaction delays no other.
@@ -153,7 +153,7 @@ class TransactionService:
                 if stored.state is TransactionState.SIGNED:
                     await self._broadcasting.broadcast_again(stored, attempt)
                 elif stored.state is TransactionState.QUEUED and not self._signing.asks_for_approval:
-                    request = await self._read_queued(stored, attempt)
+                    request = await self._reread(stored, attempt)
                     await self._sign_and_broadcast(stored.request, request, None, count, attempt)
             except OtherChainError as error:
                 await self._broadcasting.settle(stored, error)
@@ -191,9 +191,7 @@ class TransactionService:
         caller: models.Caller,
         approval_id: models.ApprovalId | None,
     ) -> Callable[[int], SignedTransaction]:
-        """The function that signs it with a nonce, in any thread; it may raise UnavailableError. Raises
-        UnknownAccountError, LockedError.
-        """
+        """A function that signs it with a nonce, in any thread. Raises UnknownAccountError, LockedError."""
         key = self._signing.key(filled.sender)
 
         def sign(nonce: int) -> SignedTransaction:
@@ -207,9 +205,7 @@ class TransactionService:
 
         return sign
 
-    async def _read_queued(
-        self, stored: models.StoredTransaction, attempt: Attempt | None
-    ) -> TransactionRequest:
+    async def _reread(self, stored: models.StoredTransaction, attempt: Attempt | None) -> TransactionRequest:
         """The request as it came. Raises OtherChainError, NoNodeError, WrongChainError."""
         await self._broadcasting.require_chain(stored, attempt)
         return read_transaction(json.loads(stored.request.params))
@@ -396,10 +392,8 @@ class TransactionWorker:
             queued = await self._store.get(transaction_id)
             if queued is None or queued.state is not TransactionState.QUEUED:
                 continue
-            later_ms = self._clock.now_ms() + _LOOK_AGAIN_MS
-            await self._store.postpone(
-                {transaction_id: later_ms}, "It waits to be approved.", is_attempt=False
-            )
+            due_ms = self._clock.now_ms() + _LOOK_AGAIN_MS
+            await self._store.postpone({transaction_id: due_ms}, "It waits to be approved.", is_attempt=False)
             if transaction_id in self._waiting:
                 continue
             task = asyncio.create_task(self._send_queued(transaction_id))

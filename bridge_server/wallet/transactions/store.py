@@ -4,11 +4,12 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from bridge_server.kernel.errors import ConflictError
 from bridge_server.storage import database as sql
 from bridge_server.wallet import models
+from bridge_server.wallet.approvals import Fence
 from bridge_server.wallet.models import Address, Caller, StoredTransaction, TransactionId, TransactionState
 from bridge_server.wallet.transactions import states
 from bridge_server.wallet.transactions.states import TransactionEvent, is_in, state_after, states_before
@@ -118,11 +119,6 @@ DELETE FROM wallet_transactions WHERE id IN
 """
 
 
-Fence: TypeAlias = Callable[[], sql.Transaction[None]]
-"""Statements that find out whether this process has the wallet still, and keep it until the commit. Raises
-UnavailableError when another one has it.
-"""
-
 # A transaction waits for the node again, or other accounts must be read soon.
 _ANNOUNCED = (TransactionState.SIGNED, TransactionState.FORGOTTEN)
 
@@ -157,12 +153,10 @@ class TransactionStore:
         sign: Callable[[int], models.SignedTransaction],
         due_at_ms: int,
     ) -> sql.Transaction[StoredTransaction]:
-        """Reserve a nonce, sign with it and store the signed bytes, in one transaction.
-
-        Without a `nonce`, it is the lowest from `lowest_nonce` on which no live transaction of the account
-        (signed or sent) has. With a given `nonce`, the transaction may replace another. `sign` runs in
-        another thread, perhaps more than once; when it raises, nothing is stored. A queued request becomes
-        signed; raises ConflictError when it is queued no longer.
+        """Reserve a nonce, sign with it and store the signed bytes, in one transaction. Without a `nonce`, it
+        is the lowest from `lowest_nonce` on which no live transaction of the account (signed or sent) has; a
+        given one may replace another. `sign` runs in another thread, perhaps more than once; when it raises,
+        nothing is stored. Raises ConflictError when the request is queued no longer.
         """
         yield from self._fenced()
         if self.database.is_full and not (yield sql.Statement(GET, (request.transaction_id,))):
@@ -225,11 +219,25 @@ class TransactionStore:
         *,
         pauses_ms: Mapping[TransactionId, int] = _NO_PAUSES,
     ) -> None:
-        """Move these to the state after the event. Skip any whose state has changed since it was read. Skip
-        also any which the event does not concern. Transactions that wait for the node then are due at once,
-        or after their pauses.
+        """Move these to the state after the event, but none whose state has changed since it was read, or
+        which the event does not concern. What waits for the node then is due at once, or after its pause.
         """
-        steps = _moves(stored, event, error, now_ms, pauses_ms)
+        steps: list[sql.Step] = []
+        due_at_ms = []
+        for each in stored:
+            transaction_id, after = each.request.transaction_id, states.next_state(each.state, event)
+            if after is each.state:
+                continue
+            moment_ms = now_ms + pauses_ms.get(transaction_id, 0)
+            settled_at_ms = now_ms if after in states.SETTLED else None
+            values = (after, error, moment_ms, settled_at_ms, transaction_id, each.state)
+            steps.append(sql.Statement(CHANGE_STATE, values))
+            if after in _ANNOUNCED:
+                due_at_ms.append(moment_ms)
+        if due_at_ms:
+            is_due = min(due_at_ms) <= now_ms
+            announce = states.TransactionsDue if is_due else states.TransactionsPostponed
+            steps.append(announce(min(due_at_ms)))
         if steps:
             await self._write(steps, {each.request.sender for each in stored})
 
@@ -324,37 +332,6 @@ def _first_gap(rows: Sequence[sql.Row], lowest: int) -> int:
     return lowest
 
 
-def _moves(
-    stored: Sequence[StoredTransaction],
-    event: TransactionEvent,
-    error: str | None,
-    now_ms: int,
-    pauses_ms: Mapping[TransactionId, int],
-) -> list[sql.Step]:
-    """The steps for the transactions which the event concerns; none if it concerns no transaction. A
-    statement skips a transaction whose state has changed since it was read.
-    """
-    steps: list[sql.Step] = []
-    due_at_ms = []
-    for each in stored:
-        transaction_id, after = each.request.transaction_id, states.next_state(each.state, event)
-        if after is each.state:
-            continue
-        moment_ms = now_ms + pauses_ms.get(transaction_id, 0)
-        settled_at_ms = now_ms if after in states.SETTLED else None
-        values = (after, error, moment_ms, settled_at_ms, transaction_id, each.state)
-        steps.append(sql.Statement(CHANGE_STATE, values))
-        if after in _ANNOUNCED:
-            due_at_ms.append(moment_ms)
-    if due_at_ms:
-        earliest_ms = min(due_at_ms)
-        is_due = earliest_ms <= now_ms
-        steps.append(
-            states.TransactionsDue(earliest_ms) if is_due else states.TransactionsPostponed(earliest_ms)
-        )
-    return steps
-
-
 def _waiting(
     request: models.SendRequest, chain_id: int | None, signed: models.SignedTransaction | None, due_at_ms: int
 ) -> StoredTransaction:
@@ -381,12 +358,10 @@ def _read_all(rows: Sequence[sql.Row]) -> Sequence[StoredTransaction]:
 
 def _read(row: sql.Row) -> StoredTransaction:
     transaction_id, sender, params, asked_at_ms, *caller = row[:7]
-    chain_id, state, nonce, transaction_hash, raw, attempts, next_attempt_at_ms, error = row[7:]
+    chain_id, state, nonce, transaction_hash, raw, attempts, due_at_ms, error = row[7:]
     request = models.SendRequest(transaction_id, sender, params, asked_at_ms, Caller(*caller))
     signed = None if nonce is None else models.SignedTransaction(chain_id, nonce, transaction_hash, raw)
-    return StoredTransaction(
-        request, chain_id, TransactionState(state), signed, attempts, next_attempt_at_ms, error
-    )
+    return StoredTransaction(request, chain_id, TransactionState(state), signed, attempts, due_at_ms, error)
 
 
 # Transactions of every state for the operator, page by page.
@@ -464,8 +439,8 @@ class TransactionListing:
         """The transactions with smaller numbers, in one state or in any."""
         begin, window = _BEYOND_ALL if before is None else before, self._rows_per_page
         rows = yield sql.Statement(PAGE, (begin, window, state, limit + 1, _SMALL_RAW_BYTES))
-        found = [ListedTransaction(*row) for row in rows]
-        found = [each._replace(state=TransactionState(each.state)) for each in found]
+        listed = (ListedTransaction(*row) for row in rows)
+        found = [each._replace(state=TransactionState(each.state)) for each in listed]
         if len(found) > limit:
             return TransactionPage(found[:limit], found[limit - 1].number)
         following = yield sql.Statement(PAGE_REST, (begin, window - 1))
