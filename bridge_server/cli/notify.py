@@ -11,11 +11,10 @@ from typing import Any
 import click
 
 from bridge_server.admin.projects import read_account
+from bridge_server.cli import project, running_server
 from bridge_server.cli.database_command import Operator, operator_command
 from bridge_server.cli.options import CommandError, command_errors, reading
 from bridge_server.cli.output import NoProgress, Progress, columns, progress_bar
-from bridge_server.cli.project import read_entries
-from bridge_server.cli.running_server import admin_tokens, running_url
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.secrets import IdMaker
@@ -259,7 +258,7 @@ def _accounts_of(file: str | None) -> list[str]:
     if file is None:
         return []
     with reading(file) as stream:
-        accounts = [entry.wanted.account.spelled for entry in read_entries(stream)]
+        accounts = [entry.wanted.account.spelled for entry in project.read_entries(stream)]
     if not accounts:
         raise CommandError(f"{click.format_filename(file)} has no accounts")
     return accounts
@@ -280,7 +279,7 @@ def _walk(
             f"or set {PROJECT_SECRET_VARIABLE}"
         )
     with command_errors(ValueError, about="--server "):
-        url = running_url(operator.settings) if server is None else http_url(server)
+        url = running_server.running_url(operator.settings) if server is None else http_url(server)
     if url is None:
         raise CommandError(
             f"no server runs on {operator.settings.data_dir}: start it, name its data directory with "
@@ -288,7 +287,7 @@ def _walk(
         )
     if secret is not None:
         return by_secret(url, secret, wanted)
-    tokens = admin_tokens(operator.settings)
+    tokens = running_server.admin_tokens(operator.settings)
     if not tokens:
         raise CommandError(
             "the server sends for the bearer of the project's secret or of admin_token: name the secret's "

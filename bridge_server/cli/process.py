@@ -21,10 +21,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from structlog.typing import Processor
 
 from bridge_server.cli.options import CommandError
-from bridge_server.kernel.fields import is_loopback_address
-from bridge_server.kernel.secrets import redact
-from bridge_server.settings.settings import LiveSettings
-from bridge_server.settings.sources import LoadedSettings, SettingsError
+from bridge_server.kernel import fields, secrets
+from bridge_server.settings import settings, sources
 
 ENOUGH_DESCRIPTORS = 5_500
 """Open files with which a server serves many waiting clients; with fewer it warns."""
@@ -179,7 +177,7 @@ def url_for_others(url: str, host: str) -> str:
 def lan_address() -> str | None:
     """The address at which other machines in the network reach this one; None without a network."""
     addresses = filter(None, map(_outgoing_address, (socket.AF_INET, socket.AF_INET6)))
-    return next((address for address in addresses if not is_loopback_address(address)), None)
+    return next((address for address in addresses if not fields.is_loopback_address(address)), None)
 
 
 def _outgoing_address(family: socket.AddressFamily) -> str | None:
@@ -277,7 +275,7 @@ def hangup_stops() -> bool:
 class SettingsReloader:
     """Reloads the settings on request. `run_forever` must be running."""
 
-    def __init__(self, live: LiveSettings, read: Callable[[], LoadedSettings]) -> None:
+    def __init__(self, live: settings.LiveSettings, read: Callable[[], sources.LoadedSettings]) -> None:
         self._live = live
         self._read = read
         self._requested = asyncio.Event()
@@ -294,7 +292,7 @@ class SettingsReloader:
             try:
                 loaded = await asyncio.to_thread(self._read)
                 taken = self._live.take(loaded.settings, loaded.origins)
-            except SettingsError as error:
+            except sources.SettingsError as error:
                 log.error("settings_not_taken", reason="; ".join(str(error).splitlines()))
             except Exception:  # a failed reload must not stop the server
                 log.exception("settings_not_taken")
@@ -315,7 +313,7 @@ def configure_logs(
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        redact,
+        secrets.redact,
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

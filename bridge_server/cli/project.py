@@ -20,9 +20,8 @@ from bridge_server.cli.output import Group, columns, progress_bar, table
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.instants import rfc3339, spell_day
 from bridge_server.kernel.values import dataclass
-from bridge_server.projects import models
+from bridge_server.projects import models, service
 from bridge_server.projects.models import NewSubscription, Subscription, SubscriptionChange, TypeId, listed
-from bridge_server.projects.service import Analytics
 
 _SHOWN_ONCE = "The secret is not shown again: store it where the app's backend can read it."
 
@@ -192,7 +191,7 @@ def _describe_limit(limit: projects.AccountLimitAnswer) -> str:
     return f"{per_hour} per hour, {limit['burst']} at once ({whose})"
 
 
-def _describe_analytics(analytics: Analytics) -> list[str]:
+def _describe_analytics(analytics: service.Analytics) -> list[str]:
     rows = [("type", "day", "sent", "read", "bulk-marked", "read rate")]
     for kind in analytics.types:
         rows += [_figures_row(kind.type_id, spell_day(day.day), day.figures) for day in kind.days]

@@ -121,11 +121,8 @@ def _run_of(run: ServerRun, number: int, port: int, writing: int) -> ServerRun:
 
 def own_settings(settings: Settings, number: int, port: int) -> Settings:
     """The settings of all as the process of this number has them: a directory and ports of its own."""
-    changes: dict[str, Any] = {
-        "data_dir": settings.data_dir / str(number),
-        "keystore_dir": settings.keystore,
-        "port": port,
-    }
+    data_dir = settings.data_dir / str(number)
+    changes: dict[str, Any] = {"data_dir": data_dir, "keystore_dir": settings.keystore, "port": port}
     if settings.metrics_port:
         changes["metrics_port"] = settings.metrics_port + number - 1
     if settings.internal_url is not None:

@@ -18,12 +18,10 @@ from typing import Any
 import structlog
 from aiohttp import web
 
+from bridge_server.assembly import room, wallet
 from bridge_server.assembly.application import BuiltApp, build_app
-from bridge_server.assembly.room import DemoProject
-from bridge_server.assembly.wallet import keys_for_development
-from bridge_server.cli import process
+from bridge_server.cli import process, running_server
 from bridge_server.cli.options import CommandError, EndedItselfError
-from bridge_server.cli.running_server import CONSOLE_URL, DEVELOPMENT_ACCOUNTS
 from bridge_server.ethereum.address import hex_of
 from bridge_server.ethereum.mnemonic import DEVELOPMENT_MNEMONIC
 from bridge_server.ethereum.signing_key import SigningKey
@@ -78,7 +76,7 @@ class ServerRun:
     """The settings of the last SIGHUP before this start: the server takes what needs no restart."""
     companion: Callable[[Started], AbstractAsyncContextManager[Mapping[str, Any]]]
     ready_file: Path | None = None
-    demo: DemoProject | None = None
+    demo: room.DemoProject | None = None
     logs_start: bool = True
     address_options: str = "--host and --port"
     """The options that change where it listens, as a message names them."""
@@ -212,7 +210,7 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
                 "rpc_url": f"{url}/rpc",
                 "database": settings.database_name,
                 "version": version.VERSION,
-                **({} if console_url is None else {CONSOLE_URL: console_url}),
+                **({} if console_url is None else {running_server.CONSOLE_URL: console_url}),
             }
             await _serve_until(stop, let_go, run, Started(built, settings, url, internal_url, facts), at_end)
     return built.stopping.reason
@@ -239,8 +237,8 @@ async def _serve_until(
     settings, facts = server.settings, server.facts
     token = server.built.test_token
     secrets = {} if token is None else {"test_token": token}
-    addresses = [key.address for key in keys_for_development(settings)]
-    for_commands = {**facts, **secrets, DEVELOPMENT_ACCOUNTS: addresses}
+    addresses = [key.address for key in wallet.keys_for_development(settings)]
+    for_commands = {**facts, **secrets, running_server.DEVELOPMENT_ACCOUNTS: addresses}
     async with run.companion(server) as further:
         shown = process.url_for_others(server.url, settings.host)  # a log is also read on other machines
         public = settings.public_url or shown

@@ -21,8 +21,7 @@ from Crypto.PublicKey.RSA import RsaKey
 from Crypto.Signature import DSS, pkcs1_15
 from yarl import URL
 
-from bridge_server.kernel import base64url
-from bridge_server.kernel.fields import http_url
+from bridge_server.kernel import base64url, fields
 from bridge_server.kernel.values import dataclass
 
 _PRIVATE_KEY_BYTES = 32
@@ -86,7 +85,7 @@ def checked_subject(text: str) -> str:
         host = mail[1]
     else:
         try:
-            parts = urlsplit(http_url(text))
+            parts = urlsplit(fields.http_url(text))
         except ValueError:
             parts = None
         if parts is None or parts.scheme != "https":

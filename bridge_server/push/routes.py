@@ -17,15 +17,13 @@ from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.outbox.models import DeviceEndpoint
 from bridge_server.outbox.topics import TooManyWebhooksError, Topic
-from bridge_server.push import models
-from bridge_server.push.notices import REQUEST
+from bridge_server.push import models, notices
 from bridge_server.push.service import PushServer
+from bridge_server.web import answers, shapes
 from bridge_server.web.addresses import origins_of_socket
-from bridge_server.web.answers import json_answer
 from bridge_server.web.bodies import WEB_URL, JsonObject, Shape, check, json_object
 from bridge_server.web.limits import StoredBytes
 from bridge_server.web.routes import ANY_PAGE, About, DescribedAnswer, Handler, Parameter, Route
-from bridge_server.web.shapes import SuccessAnswer, done
 
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
@@ -98,7 +96,7 @@ class PushTopicShape(Shape):
     topic: TopicText
 
 
-class PushedAnswer(SuccessAnswer):
+class PushedAnswer(shapes.SuccessAnswer):
     """The provider took the push. `successs` is the protocol's spelling."""
 
     successs: Literal[True]
@@ -183,7 +181,7 @@ class PushHandlers:
             if bill.late is not None:
                 await bill.late
             await self._service.register(registration, own_urls, self._push_url(own_urls))
-        return bill.declared_on(json_answer(_REGISTERED))
+        return bill.declared_on(answers.json_answer(_REGISTERED))
 
     async def push(self, request: web.Request) -> web.StreamResponse:
         """A bridge calls it with a topic. The device shows 'New request from ...' in its language. If the
@@ -191,12 +189,12 @@ class PushHandlers:
         """
         document = await json_object(request)
         faults = []
-        if document.values.get("event") == REQUEST:
+        if document.values.get("event") == notices.REQUEST:
             faults.append(Fault("#/event", "is the event of a push: a push must not cause another push"))
         topic = Topic(check(PushTopicShape, document.values, faults).topic)
         message_id = request.headers.get("webhook-id", "")
         await self._service.push(topic, message_id if _MESSAGE_ID.fullmatch(message_id) else None)
-        return json_answer(_PUSHED)
+        return answers.json_answer(_PUSHED)
 
     def _push_url(self, own_urls: frozenset[str]) -> str | None:
         if self._public_url is not None:
@@ -222,7 +220,7 @@ def push_routes(
 
     return (
         row("/new", "register-push", handlers.register, "wallet", (every_request, new_clients),
-            summary="Register a wallet for pushes", answers=done("It is registered."),
+            summary="Register a wallet for pushes", answers=shapes.done("It is registered."),
             problems=(models.BridgeRefusedError, models.TooManyPushesError, TooManyWebhooksError),
             body=ClientShape, body_example=_CLIENT),
         row("/push", "push", handlers.push, "bridge", (every_request,),

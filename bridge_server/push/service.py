@@ -8,7 +8,7 @@ import orjson
 import structlog
 from aiohttp import hdrs
 
-from bridge_server.kernel import errors, fields, secrets
+from bridge_server.kernel import errors, fields, secrets, version
 from bridge_server.kernel.background import KeyedLock, StoppedError, Stopping
 from bridge_server.kernel.clock import Clock
 from bridge_server.outbox import guarded_client as guarded
@@ -16,8 +16,7 @@ from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.topics import Topic
-from bridge_server.push import models
-from bridge_server.push.notices import write_request
+from bridge_server.push import models, notices
 from bridge_server.push.store import PushStore
 
 _PUSHES_AT_ONCE = 256
@@ -28,10 +27,9 @@ log = structlog.get_logger()
 class Bridges:
     """Subscribes this push server at other servers' bridges (`POST /subscribe`), by guarded connections."""
 
-    def __init__(self, timeout_seconds: float, allow_private: bool, user_agent: str) -> None:
+    def __init__(self, timeout_seconds: float, allow_private: bool) -> None:
         self._timeout_seconds = timeout_seconds
         self._rule = guarded.anywhere if allow_private else guarded.public_only
-        self._user_agent = user_agent
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -49,7 +47,7 @@ class Bridges:
         headers = {
             hdrs.CONTENT_TYPE: "application/json",
             hdrs.ACCEPT_ENCODING: "identity",
-            hdrs.USER_AGENT: self._user_agent,
+            hdrs.USER_AGENT: version.USER_AGENT,
         }
         body = orjson.dumps({"topic": topic, "webhook": webhook})
         try:
@@ -115,7 +113,7 @@ class PushServer:
         registration = await self._store.registration(topic, self._clock.now_ms())
         if registration is None:
             raise models.TopicNotFoundError
-        message = write_request(registration, message_id or self._ids.random_uuid())
+        message = notices.write_request(registration, message_id or self._ids.random_uuid())
         outcome = await self._send_now(message)
         if outcome.verdict is Verdict.GONE:
             await self.forget_receiver(message)
@@ -132,7 +130,7 @@ class PushServer:
         registration = None if topic is None else await self._store.registration(topic, now_ms)
         if registration is None:
             return False
-        await self._store.queue(write_request(registration, notice.message_id, notice.client), now_ms)
+        await self._store.queue(notices.write_request(registration, notice.message_id, notice.client), now_ms)
         return True
 
     async def forget_receiver(self, message: OutgoingMessage) -> None:

@@ -12,12 +12,10 @@ import structlog
 from bridge_server.ethereum import keystore
 from bridge_server.ethereum.mnemonic import ACCOUNTS_PATH, master_key, mnemonic_seed
 from bridge_server.ethereum.signing_key import SECRET_BYTES, SigningKey, SigningKeyError
-from bridge_server.kernel.background import KeyedLock
+from bridge_server.kernel import background, secrets
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, LimitError, UnavailableError
-from bridge_server.kernel.secrets import IdMaker
-from bridge_server.wallet import models
-from bridge_server.wallet.keystore_files import KeystoreFiles
+from bridge_server.wallet import keystore_files, models
 from bridge_server.wallet.models import Address
 
 DEFAULT_UNLOCK_SECONDS = 300
@@ -56,7 +54,7 @@ class Derivations:
         self.cost = cost
         """The cost of the key of a new file."""
         self._pause = pause
-        self._accounts = KeyedLock()
+        self._accounts = background.KeyedLock()
         self._memory = asyncio.Lock()
         self._waiting: Counter[str] = Counter()
 
@@ -113,10 +111,10 @@ class Accounts:
     def __init__(
         self,
         lasting: Mapping[models.AccountSource, Sequence[SigningKey]],
-        files: KeystoreFiles,
+        files: keystore_files.KeystoreFiles,
         derivations: Derivations,
         clock: Clock,
-        ids: IdMaker,
+        ids: secrets.IdMaker,
         random_bytes: Callable[[int], bytes],
     ) -> None:
         self._files = files

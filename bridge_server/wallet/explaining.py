@@ -12,8 +12,7 @@ from bridge_server.ethereum import address, sign_in_message, signing_key, transa
 from bridge_server.ethereum.address import HexError, checksummed, data_of, hex_of, quantity, quantity_of
 from bridge_server.ethereum.typed_data import DOMAIN_TYPE, StructTypes, TypedDataError, read_types
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.wallet import visible_text
-from bridge_server.wallet.parameters import written_access_list
+from bridge_server.wallet import parameters, visible_text
 from bridge_server.wallet.visible_text import ReadCall, ether, folded, gwei, instant, is_unlimited, visible
 
 WALLET_CHAIN_ID = "walletChainId"
@@ -222,7 +221,7 @@ def raw_transaction_lines(raw: transactions.RawTransaction) -> list[Line]:
         "maxFeePerGas": quantity(raw.max_fee_per_gas),
         "nonce": quantity(raw.nonce),
         "data": hex_of(raw.data),
-        "accessList": written_access_list(raw.access_list),
+        "accessList": parameters.written_access_list(raw.access_list),
     }
     if raw.max_priority_fee_per_gas is not None:
         spelled["maxPriorityFeePerGas"] = quantity(raw.max_priority_fee_per_gas)

@@ -13,9 +13,8 @@ from typing import NamedTuple
 import structlog
 
 from bridge_server.ethereum.keystore import LARGEST_FILE_BYTES, KeystoreError, read_keystore
+from bridge_server.kernel import errors, instants
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.instants import rfc3339
 from bridge_server.wallet.models import AccountExistsError, Address, UnknownAccountError
 
 # As coarse as file systems are about when a directory was changed; and how often a file is tried again that
@@ -69,7 +68,7 @@ class KeystoreFiles:
 
     def write(self, address: Address, content: bytes) -> None:
         """Store a new account's file durably, in any thread. Raises AccountExistsError, UnavailableError."""
-        moment = rfc3339(self._clock.now_ms()).replace(":", "-").removesuffix("Z")
+        moment = instants.rfc3339(self._clock.now_ms()).replace(":", "-").removesuffix("Z")
         name = f"UTC--{moment}000000Z--{address.removeprefix('0x')}"
         with self._access():
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -108,7 +107,7 @@ class KeystoreFiles:
         try:
             yield
         except OSError as error:
-            raise UnavailableError(
+            raise errors.UnavailableError(
                 f"The directory of key files, {self._path}, cannot be used: {error.strerror}."
             ) from error
 

@@ -68,12 +68,9 @@ class ApnsProvider:
     async def push(self, token: str, notice: PushNotice) -> Outcome:
         """Attempt to deliver once; if APNs calls the provider token expired, try once more with a new one."""
         try:
-            body = messages.apns_payload(notice)
-            if len(body) > messages.APNS_PAYLOAD_LIMIT_BYTES:
-                return Outcome(
-                    Verdict.REFUSED,
-                    f"the payload has {len(body)} bytes, and APNs takes {messages.APNS_PAYLOAD_LIMIT_BYTES}",
-                )
+            body, limit = messages.apns_payload(notice), messages.APNS_PAYLOAD_LIMIT_BYTES
+            if len(body) > limit:
+                return Outcome(Verdict.REFUSED, f"the payload has {len(body)} bytes, and APNs takes {limit}")
             if not _TOKEN.fullmatch(token):
                 return Outcome(Verdict.GONE, "it is not an APNs device token")
             async with asyncio.timeout(self._settings.timeout_seconds):

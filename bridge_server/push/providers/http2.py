@@ -129,15 +129,9 @@ class StreamQueue:
             self.wake()  # this request may have been woken already: wake the next one
             raise
 
-    def wake(self) -> None:
-        """Wake as many requests as there are free streams."""
-        self._wake(self._free())
-
-    def wake_all(self) -> None:
-        """Wake every request, because the connection accepts no more."""
-        self._wake(len(self._waiting))
-
-    def _wake(self, count: int) -> None:
+    def wake(self, *, everyone: bool = False) -> None:
+        """Wake as many requests as there are free streams; everyone if the connection accepts no more."""
+        count = len(self._waiting) if everyone else self._free()
         while count > 0 and self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
@@ -246,14 +240,14 @@ class Http2Connection(asyncio.Protocol):
     def retire(self) -> None:
         """Accept no new requests, and close the connection after the last answer."""
         self._retired = True
-        self._turns.wake_all()
+        self._turns.wake(everyone=True)
         if not self._exchanges:
             self._close()
 
     async def close(self) -> None:
         """Abort the requests in flight and close the connection."""
         self._retired = True
-        self._turns.wake_all()
+        self._turns.wake(everyone=True)
         self._close()
         await asyncio.wait([self.lost], timeout=_CLOSING_SECONDS)
         if not self.lost.done() and self._transport is not None:
@@ -285,8 +279,7 @@ class Http2Connection(asyncio.Protocol):
             self._flush()
         is_given_up = not exchange.answer.done() or exchange.answer.cancelled()
         if is_given_up and self._heard_at <= exchange.began_at:  # silent since then: it may be dead
-            self._retired = True
-            self._turns.wake_all()
+            self.retire()
         if self._retired and not self._exchanges:
             self._close()
         self._turns.wake()
@@ -359,7 +352,7 @@ class Http2Connection(asyncio.Protocol):
             self.lost.set_result(None)
         for exchange in self._exchanges.values():
             exchange.fail(ConnectionLostError("the connection was closed before an answer"))
-        self._turns.wake_all()
+        self._turns.wake(everyone=True)
 
     def _go_away(self, frame: GoAway) -> None:
         for stream_id, exchange in self._exchanges.items():

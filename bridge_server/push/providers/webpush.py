@@ -139,29 +139,22 @@ class WebPushProvider:
 
     async def _post(self, subscription: PushSubscription, headers: dict[str, str], body: bytes) -> Outcome:
         assert self._session is not None
+        refused = self._known_services.get(subscription.origin)
         async with self._session.post(
             subscription.endpoint, data=body, headers=headers, allow_redirects=False
         ) as response:
             text = await guarded.read_limited(response)
             return messages.judge_webpush(
-                response.status,
-                response.headers,
-                text,
-                now_ms=self._clock.now_ms(),
-                refused_token=self._known_services.get(subscription.origin),
+                response.status, response.headers, text, now_ms=self._clock.now_ms(), refused_token=refused
             )
 
     def _seal(self, token: str, plain: bytes, now_ms: int) -> tuple[PushSubscription, dict[str, str], bytes]:
         """Encrypt and sign, in the thread, one message at a time."""
         subscription = self._read(token)
-        body = encrypt(
-            plain,
-            subscription.receiver_key,
-            subscription.auth_secret,
-            sender_key=ECC.generate(curve="P-256", randfunc=token_bytes),
-            salt=token_bytes(SALT_BYTES),
-            padding_bytes=messages.padding_for(plain),
-        )
+        receiver, secret = subscription.receiver_key, subscription.auth_secret
+        sender, padding = ECC.generate(curve="P-256", randfunc=token_bytes), messages.padding_for(plain)
+        salt = token_bytes(SALT_BYTES)
+        body = encrypt(plain, receiver, secret, sender_key=sender, salt=salt, padding_bytes=padding)
         headers: dict[str, str] = {
             hdrs.AUTHORIZATION: self._identity.authorization(subscription.origin, now_ms),
             hdrs.CONTENT_ENCODING: "aes128gcm",
@@ -268,7 +261,7 @@ def encrypt(
     *,
     sender_key: EccKey,
     salt: bytes,
-    padding_bytes: int = 0,
+    padding_bytes: int,
 ) -> bytes:
     """The body of a push message with `Content-Encoding: aes128gcm`, in one record (RFC 8291 over RFC 8188).
     `receiver_key` and `auth_secret` are the subscription's; `sender_key` and `salt` are random and used once.

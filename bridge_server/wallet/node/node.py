@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Self, TypeVar
 
@@ -47,7 +48,9 @@ class Node:
 
     async def __aenter__(self) -> Self:
         if self._endpoint is not None:
-            self._readers = self._endpoint.session(_READERS, self._check_again)
+            # Behind the address of a new connection there may be another node by now.
+            check = partial(self._on_connection, connections.CheckedConnection.check_again)
+            self._readers = self._endpoint.session(_READERS, check)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -138,10 +141,6 @@ class Node:
                 raise
         return await self._endpoint.exchange(self._readers, body)
 
-    async def _check_again(self) -> None:
-        """Check the chain again: behind the address there may be another node by now."""
-        await self._on_connection(connections.CheckedConnection.check_again)
-
     async def _on_connection(
         self,
         work: Callable[[connections.CheckedConnection], Awaitable[Result]],
@@ -208,7 +207,7 @@ def _sets_back(call: RpcCall) -> bool:
 
 
 def _has_set_back(call: RpcCall, answer: connections.Answer) -> bool:
-    """Whether the call has set the chain back; evm_revert answers false without such a snapshot."""
+    # evm_revert answers false without such a snapshot
     return not isinstance(answer, NodeError) and answer != b"false" and _sets_back(call)
 
 

@@ -11,9 +11,8 @@ from bridge_server.ethereum.address import hex_of, quantity
 from bridge_server.ethereum.typed_data import TypedData, signed_part
 from bridge_server.kernel import errors, secrets, version
 from bridge_server.kernel.clock import Clock
-from bridge_server.wallet import models
+from bridge_server.wallet import explaining, models
 from bridge_server.wallet.accounts import Accounts
-from bridge_server.wallet.explaining import WALLET_CHAIN_ID
 from bridge_server.wallet.models import Address, Caller, InvalidParamsError
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.parameters import Params, address, arguments, data, nothing, text
@@ -171,7 +170,7 @@ class WalletMethods:
         """The document for an approval: its signed part, and the wallet's chain if it is known."""
         shown = signed_part(document)
         try:
-            return {**shown, WALLET_CHAIN_ID: quantity(await self._node.chain_id())}
+            return {**shown, explaining.WALLET_CHAIN_ID: quantity(await self._node.chain_id())}
         except errors.UnavailableError:
             return shown
 

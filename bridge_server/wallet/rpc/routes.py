@@ -16,9 +16,8 @@ import structlog
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from bridge_server.kernel import fields, token_bucket
 from bridge_server.kernel.errors import BridgeError, ForbiddenError, UnavailableError
-from bridge_server.kernel.fields import is_loopback_address
-from bridge_server.kernel.token_bucket import Limit
 from bridge_server.outbox.guarded_client import read_bounded
 from bridge_server.wallet import parameters
 from bridge_server.wallet.models import Caller, MethodNotFoundError, RpcCall
@@ -96,7 +95,7 @@ class WalletGuard:
     def _is_local(self, request: web.Request) -> bool:
         """Whether the client is on this machine, not only the proxy that forwards for it."""
         peer = request.remote or ""
-        if not is_loopback_address(peer):
+        if not fields.is_loopback_address(peer):
             return False
         headers = request.headers
         if not any(map(_is_forwarding, headers)):
@@ -106,7 +105,7 @@ class WalletGuard:
             self._addresses.trusts(peer)
             and "X-Forwarded-For" in headers
             and "Forwarded" not in headers
-            and all(is_loopback_address(hop.strip()) for hop in hops)
+            and all(fields.is_loopback_address(hop.strip()) for hop in hops)
         )
 
 
@@ -508,7 +507,7 @@ def wallet_routes(rpc: Handler, access: Access, body_limit_bytes: int) -> tuple[
     )  # fmt: skip
 
 
-def description_routes(every_request: Limit) -> tuple[Route, ...]:
+def description_routes(every_request: token_bucket.Limit) -> tuple[Route, ...]:
     """`GET /openrpc.json`, for everyone: it says what the wallet can do, and nothing of its accounts."""
     document = DocumentPage(written_openrpc)
     return (

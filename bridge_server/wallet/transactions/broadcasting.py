@@ -53,18 +53,6 @@ _PRICE = re.compile(
 )
 
 
-def says_known(error: NodeError) -> bool:
-    """Whether the node has the transaction already."""
-    return _KNOWN.search(error.detail) is not None
-
-
-def says_not_now(error: NodeError) -> bool:
-    """Whether the node may take the transaction at another time, unchanged."""
-    if _PASSING.search(error.detail):
-        return True
-    return error.rpc_code in _PASSING_CODES and _INVALID.search(error.detail) is None
-
-
 def says_not_at_this_price(error: NodeError) -> bool:
     """Whether an invalid transaction is so only for its price or its account's funds, which change."""
     return _PRICE.search(error.detail) is not None
@@ -246,9 +234,10 @@ class Broadcasting:
 
     async def _has_it_anyway(self, error: NodeError, transaction_hash: str) -> bool:
         """Whether the node, which did not take the transaction, has it already, in its pool or in a block."""
-        if says_known(error):
+        if _KNOWN.search(error.detail):
             return True
-        if says_not_now(error):
+        is_passing = error.rpc_code in _PASSING_CODES and not _INVALID.search(error.detail)
+        if is_passing or _PASSING.search(error.detail):
             raise NoNodeError(f"The node does not take it now: {error.detail}")
         (found,) = await self._node.ask([RpcCall("eth_getTransactionByHash", [transaction_hash])])
         if isinstance(found, NodeError):
@@ -323,8 +312,8 @@ class Broadcasting:
             self._losses.add(sender, len(transactions), reason)
         pauses_ms = {}
         if event is TransactionEvent.DROP:
-            ids = [each.request.transaction_id for each in transactions]
-            pauses_ms = {transaction_id: self._pauses.add(transaction_id) for transaction_id in ids}
+            ids = (each.request.transaction_id for each in transactions)
+            pauses_ms = {each: self._pauses.add(each) for each in ids}
         await self._store.move(transactions, event, reason, self._clock.now_ms(), pauses_ms=pauses_ms)
 
 

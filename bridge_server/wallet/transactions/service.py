@@ -15,8 +15,7 @@ from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.events import Events
-from bridge_server.wallet import models
-from bridge_server.wallet.approvals import MOST_WAITING
+from bridge_server.wallet import approvals, models
 from bridge_server.wallet.models import Address, NoNodeError, SendRequest, SignedTransaction, TransactionState
 from bridge_server.wallet.node.connections import Attempt
 from bridge_server.wallet.node.node import Node
@@ -249,7 +248,7 @@ _NEVER_MS = 2**62
 _SHARE = 10
 
 # The other half of the places is for clients, who wait for their answers.
-_ASKED_AT_ONCE = MOST_WAITING // 2
+_ASKED_AT_ONCE = approvals.MOST_WAITING // 2
 
 log = structlog.get_logger()
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from bridge_server.kernel.errors import ConflictError
 from bridge_server.storage import database as sql
-from bridge_server.wallet import models
-from bridge_server.wallet.approvals import Fence
+from bridge_server.wallet import approvals, models
 from bridge_server.wallet.models import Address, Caller, StoredTransaction, TransactionId, TransactionState
 from bridge_server.wallet.transactions import states
 from bridge_server.wallet.transactions.states import TransactionEvent, is_in, state_after, states_before
@@ -138,7 +137,7 @@ class TransactionStore:
     transaction wait for the node publishes `TransactionsDue`.
     """
 
-    def __init__(self, database: sql.Database, fence: Fence | None = None) -> None:
+    def __init__(self, database: sql.Database, fence: approvals.Fence | None = None) -> None:
         """Each write but a sweep begins with the `fence` of the process that has the wallet."""
         self.database = database
         self._fence = fence
