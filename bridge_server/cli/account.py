@@ -153,9 +153,8 @@ def unlock_command(
     params = [address, _passphrase(passphrase_file), seconds]
     _call_wallet(operator.settings, url, "personal_unlockAccount", params)
     until = f"for {seconds} seconds" if seconds else "until the server stops"
-    operator.show(
-        {"address": checksummed(address), "seconds": seconds}, [f"{checksummed(address)} is unlocked {until}"]
-    )
+    line = f"{checksummed(address)} is unlocked {until}"
+    operator.show({"address": checksummed(address), "seconds": seconds}, [line])
 
 
 def _files(operator: Operator) -> KeystoreFiles:
@@ -322,10 +321,8 @@ def approvals_group() -> None:
 def list_approvals_command(operator: Operator) -> None:
     """Print the waiting requests, oldest first."""
     waiting = _run_on_waiting(operator, lambda opened: opened.approvals.pending(opened.clock.now_ms()))
-    operator.show(
-        {"approvals": [wallet.approval_fields(approval) for approval in waiting]},
-        table(_APPROVALS_HEADER, map(_approval_row, waiting), "no request is waiting for approval"),
-    )
+    lines = table(_APPROVALS_HEADER, map(_approval_row, waiting), "no request is waiting for approval")
+    operator.show({"approvals": [wallet.approval_fields(approval) for approval in waiting]}, lines)
 
 
 @operator_command(approvals_group.command("show"))
@@ -362,10 +359,8 @@ def _decide(operator: Operator, name: str, decision: models.ApprovalState) -> No
         return approval
 
     decided = _run_on_waiting(operator, decide)
-    operator.show(
-        wallet.approval_fields(decided),
-        [f"{decided.state}: {decided.method} with {checksummed(decided.address)}"],
-    )
+    line = f"{decided.state}: {decided.method} with {checksummed(decided.address)}"
+    operator.show(wallet.approval_fields(decided), [line])
 
 
 def _run_on_waiting(operator: Operator, work: Callable[[OperatorServices], Awaitable[Result]]) -> Result:

@@ -232,9 +232,7 @@ class DevData:
 
 
 def _kept_secret(directory: Path) -> str:
-    """The secret of the last run over the directory, or a new one. Raises CommandError. Test mode can empty
-    the database: a directory that no `dev` has begun is refused.
-    """
+    """The last run's secret, or a new one. Raises CommandError for a directory that no `dev` has begun."""
     mark = directory / _MARK
     if (directory / DATABASE_FILE).exists() and not mark.exists():
         raise CommandError(
@@ -419,14 +417,12 @@ def dev_facts(data: DevData, server: Started, lan_url: str | None) -> dict[str, 
         "chain_id": settings.known_chain_id,
         "has_node": settings.node_url is not None,
         "policy": "approve" if settings.approve == "auto" else "queue",
-        "project": {
-            "id": PROJECT_ID, "secret": data.project_secret, "types": list(DEMO_TYPES),
-        },
+        "project": {"id": PROJECT_ID, "secret": data.project_secret, "types": list(DEMO_TYPES)},
         "admin_token": secret_of(settings.admin_token),
         "accounts": list(accounts_for_development(settings)),
         "data_dir": str(settings.data_dir),
         "kept": data.is_kept,
-    }  # fmt: skip
+    }
 
 
 # The command.

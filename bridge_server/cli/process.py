@@ -237,9 +237,8 @@ def run_until_exit(
     run: Callable[[Coroutine[Any, Any, Result]], Result] = asyncio.run,
     at_end: Callable[[], None] = lambda: None,
 ) -> Result:
-    """Run an event loop with which the process ends. After `main` no signal changes the exit code. A loop
-    that is closed removes its handlers, and a second SIGTERM would kill the process. So signals are blocked
-    before that, also in threads that `at_end` starts, and ignored after it.
+    """Run an event loop with which the process ends. A closed loop has no handlers: so that no signal changes
+    the exit code, they are blocked after `main`, also in threads that `at_end` starts, and ignored at last.
     """
 
     async def to_the_end() -> Result:
@@ -265,9 +264,7 @@ _STANDARD_INPUT = 0
 
 
 def hangup_stops() -> bool:
-    """Whether SIGHUP stops this process: it does on a terminal, unless SIGHUP is ignored (nohup). Call this
-    at the start: a closed terminal cannot be recognised as a terminal.
-    """
+    """Whether SIGHUP stops this process, as on a terminal without nohup. Call this while that is open."""
     outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return os.isatty(_STANDARD_INPUT) and not outlives_terminal
 

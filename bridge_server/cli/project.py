@@ -371,10 +371,8 @@ def remove_subscriber_command(operator: Operator, project_id: str, accounts: tup
         return removed, len(keys) - removed
 
     removed, unknown = operator.run(remove)
-    operator.show(
-        {"unsubscribed": removed, "not_subscribed": unknown},
-        [f"{removed} unsubscribed, {unknown} not subscribed before"],
-    )
+    line = f"{removed} unsubscribed, {unknown} not subscribed before"
+    operator.show({"unsubscribed": removed, "not_subscribed": unknown}, [line])
 
 
 @_project_command(subscriber_group, "export")
@@ -451,10 +449,8 @@ async def _require_types(
 def _tell_counts(operator: Operator, counts: Counts) -> None:
     subscribed, updated = counts[SubscriptionChange.SUBSCRIBED], counts[SubscriptionChange.UPDATED]
     unchanged = counts[None]
-    operator.show(
-        {"subscribed": subscribed, "updated": updated, "unchanged": unchanged},
-        [f"{subscribed} subscribed, {updated} updated, {unchanged} unchanged"],
-    )
+    fields = {"subscribed": subscribed, "updated": updated, "unchanged": unchanged}
+    operator.show(fields, [", ".join(f"{count} {name}" for name, count in fields.items())])
 
 
 def _slices(things: Iterable[Any]) -> Iterator[list[Any]]:

@@ -177,8 +177,9 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
         log.error("server_ends_itself", reason=built.stopping.reason)
         stop.set()
 
-    async def let_go() -> None:
-        """Before the end, give others time: load balancers, or the process that replaces this one."""
+    async def until_end() -> None:
+        """Wait for the stop, and give others time: load balancers, or the process that replaces this one."""
+        await stop.wait()
         if replaced.is_set():
             # New connections wait for the process that comes; the others are answered here.
             for site in [each for each in runner.sites if isinstance(each, web.SockSite)]:
@@ -212,7 +213,7 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
                 "version": version.VERSION,
                 **({} if console_url is None else {running_server.CONSOLE_URL: console_url}),
             }
-            await _serve_until(stop, let_go, run, Started(built, settings, url, internal_url, facts), at_end)
+            await _serve_until(until_end, run, Started(built, settings, url, internal_url, facts), at_end)
     return built.stopping.reason
 
 
@@ -227,11 +228,7 @@ async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> No
 
 
 async def _serve_until(
-    stop: asyncio.Event,
-    let_go: Callable[[], Awaitable[None]],
-    run: ServerRun,
-    server: Started,
-    at_end: ExitStack,
+    until_end: Callable[[], Awaitable[None]], run: ServerRun, server: Started, at_end: ExitStack
 ) -> None:
     """Keep the files about the server while it answers."""
     settings, facts = server.settings, server.facts
@@ -252,8 +249,7 @@ async def _serve_until(
         ):
             process.notify_systemd("READY=1")
             collect_less_often()
-            await stop.wait()
-            await let_go()
+            await until_end()
 
 
 # The sockets on which a process listens: for the server, for metrics and for the console.
@@ -298,9 +294,7 @@ async def _start(site: web.BaseSite, host: str, port: int, set_by: str) -> None:
     try:
         await site.start()
     except OSError as error:
-        raise CommandError(
-            f"cannot listen on {host} port {port} ({reason_of(error)}): choose another with {set_by}"
-        ) from error
+        raise not_listened(host, port, error, set_by) from error
 
 
 def lan_listening(application: web.Application, address: str, port: int) -> AbstractAsyncContextManager[str]:
@@ -337,11 +331,11 @@ async def console_listening(
         yield f"{own_url}/console"
 
 
-def reason_of(error: OSError) -> str:
-    """The system's own words: asyncio repeats the address in its text."""
-    if error.errno is not None and error.errno in errno.errorcode:
-        return os.strerror(error.errno)
-    return error.strerror or str(error)
+def not_listened(host: str, port: int, error: OSError, set_by: str) -> CommandError:
+    """The failure, in the system's own words: asyncio repeats the address in its text."""
+    is_known = error.errno is not None and error.errno in errno.errorcode
+    reason = os.strerror(error.errno or 0) if is_known else error.strerror or str(error)
+    return CommandError(f"cannot listen on {host} port {port} ({reason}): choose another with {set_by}")
 
 
 # The text that `serve` prints on a terminal when the server is ready: its URLs and a first request.

@@ -193,7 +193,6 @@ def _check_machine(unit: ServiceUnit) -> Settings:
             f"{unit.config_file} cannot be read by the service: chmod 644 it, and keep secrets in "
             f"{CREDENTIALS}"
         )
-
     if "data_dir" in settings.model_fields_set and settings.data_dir != STATE:
         raise CommandError(
             f"data_dir {settings.data_dir}: the service can write {STATE} only: leave data_dir out"

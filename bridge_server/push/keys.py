@@ -16,8 +16,6 @@ from urllib.parse import urlsplit
 import orjson
 from Crypto.Hash import SHA256
 from Crypto.PublicKey import ECC, RSA
-from Crypto.PublicKey.ECC import EccKey
-from Crypto.PublicKey.RSA import RsaKey
 from Crypto.Signature import DSS, pkcs1_15
 from yarl import URL
 
@@ -41,9 +39,8 @@ _UNREACHABLE = re.compile(r"(.*\.)?(localhost|local|invalid|test|example|interna
 
 @dataclass(frozen=True, slots=True)
 class VapidKeys:
-    """A key pair as base64url of the raw keys. A web page passes `public_key` (65 bytes) to
-    `pushManager.subscribe` as `applicationServerKey`; `private_key` (32 bytes) is the setting
-    `vapid_private_key`.
+    """A key pair as base64url of the raw keys: `public_key` (65 bytes) is the `applicationServerKey` with
+    which a page subscribes, `private_key` (32 bytes) the setting `vapid_private_key`.
     """
 
     public_key: str
@@ -78,9 +75,7 @@ class VapidIdentity:
 
 
 def checked_subject(text: str) -> str:
-    """Return the subject if push services accept it; raise ValueError otherwise. Apple's service refuses
-    every message whose subject names a host without public access.
-    """
+    """The subject, if push services accept it. Raises ValueError, also for a host that is not public."""
     if mail := _MAIL.fullmatch(text):
         host = mail[1]
     else:
@@ -129,15 +124,14 @@ def raw_public_key(key: ECC.EccKey) -> bytes:
     return point
 
 
-def rs256(header: _Header, claims: _Claims, key: RsaKey) -> str:
+def rs256(header: _Header, claims: _Claims, key: RSA.RsaKey) -> str:
     """A token signed with RSA and SHA-256 (RFC 7518, 3.3); `alg` is added to the header."""
     return _signed("RS256", header, claims, lambda text: pkcs1_15.new(key).sign(SHA256.new(text)))
 
 
-def es256(header: _Header, claims: _Claims, key: EccKey) -> str:
+def es256(header: _Header, claims: _Claims, key: ECC.EccKey) -> str:
     """A token signed with ECDSA on P-256 and SHA-256 (RFC 7518, 3.4); `alg` is added to the header. The
-    signature is r and s, 32 bytes each, not their DER encoding. It is deterministic (RFC 6979): equal claims
-    give equal tokens.
+    signature is r and s, 32 bytes each, and deterministic (RFC 6979): equal claims give equal tokens.
     """
     signer = DSS.new(key, "deterministic-rfc6979", "binary")
     return _signed("ES256", header, claims, lambda text: signer.sign(SHA256.new(text)))
@@ -216,7 +210,7 @@ class ApnsSettings:
             yield "timeout_seconds must be more than 0"
 
 
-def signing_key(pem: str) -> EccKey:
+def signing_key(pem: str) -> ECC.EccKey:
     """The private key in the text of a .p8 file. Raises ValueError, whose text does not quote the key."""
     if "-----BEGIN" not in pem:
         raise ValueError(
@@ -253,7 +247,7 @@ class ServiceAccount:
     client_email: str
     token_uri: str
     private_key_id: str | None
-    private_key: RsaKey = field(repr=False, compare=False)
+    private_key: RSA.RsaKey = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, text: str | bytes) -> Self:
@@ -272,7 +266,7 @@ class ServiceAccount:
 
 
 @lru_cache(maxsize=1)
-def _rsa_key(pem: str) -> RsaKey:
+def _rsa_key(pem: str) -> RSA.RsaKey:
     """The key of a PEM text. It is kept: a start reads the text four times, and proves the key for 30 ms."""
     return RSA.import_key(pem)
 

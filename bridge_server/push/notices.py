@@ -199,10 +199,7 @@ class _Tag(NamedTuple):
 
 
 def request_text(language: str, peer_name: str) -> str:
-    """Return "New request from {peer_name}" in the language, on one line and safe to show. A name without a
-    character that can be shown gives the anonymous form, "New request". No argument makes it raise an
-    exception.
-    """
+    """The text "New request from {peer_name}" in the language, in one safe line; or "New request"."""
     tag = match_language(language)
     name = shown_name(peer_name)
     if not name:
@@ -286,7 +283,13 @@ def shown_name(peer_name: str) -> str:
     runs = groupby(" ".join(_IDLE_JOINERS.sub("", seen).split()), _is_mark)
     name = "".join("".join(islice(run, MARKS_MAX if are_marks else None)) for are_marks, run in runs)
     beginnings = (at for at, each in enumerate(name) if not (_is_mark(each) or each in (" ", *JOINERS)))
-    return _cut(name[next(beginnings, len(name)) :])
+    name = name[next(beginnings, len(name)) :]
+    if len(name) <= NAME_SHOWN_CHARACTERS:
+        return name
+    last = NAME_SHOWN_CHARACTERS - len(ELLIPSIS)
+    places = range(last, last - CLUSTER_MAX_CHARACTERS, -1)
+    end = next((place for place in places if not _is_within_character(name, place)), last)
+    return name[:end].rstrip(" ") + ELLIPSIS
 
 
 def _seen(character: str) -> str:
@@ -301,15 +304,6 @@ def _seen(character: str) -> str:
 
 def _is_mark(character: str) -> bool:
     return category(character).startswith("M")
-
-
-def _cut(name: str) -> str:
-    if len(name) <= NAME_SHOWN_CHARACTERS:
-        return name
-    last = NAME_SHOWN_CHARACTERS - len(ELLIPSIS)
-    places = range(last, last - CLUSTER_MAX_CHARACTERS, -1)
-    end = next((place for place in places if not _is_within_character(name, place)), last)
-    return name[:end].rstrip(" ") + ELLIPSIS
 
 
 def _is_within_character(name: str, place: int) -> bool:

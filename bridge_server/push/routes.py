@@ -138,9 +138,7 @@ def service_address(channel: str, checked: Callable[[str], str]) -> AddressOf:
 
 
 def webpush_address(checked: Callable[[str], str]) -> AddressOf:
-    """Converter for Web Push. A subscription names its push service, and each service has its own lane.
-    `checked` validates a subscription and returns it as JSON with an `endpoint`.
-    """
+    """Converter for Web Push: a lane per push service. `checked` returns a subscription with `endpoint`."""
 
     def read(token: str) -> DeviceEndpoint:
         subscription = checked(token)
@@ -152,8 +150,7 @@ def webpush_address(checked: Callable[[str], str]) -> AddressOf:
 
 class PushHandlers:
     """One method per endpoint (docs/protocol.md, C). Without a `public_url` the server's own URL is derived
-    from the socket's address. Other servers are given that URL only with `allow_private`, because it may be
-    reachable only from this machine.
+    from the socket's address; it may be local, so other servers get it only with `allow_private`.
     """
 
     def __init__(

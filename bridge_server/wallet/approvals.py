@@ -1,8 +1,8 @@
 """Requests that a person must approve before anything is signed."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, TypeAlias
 
 import structlog
@@ -118,9 +118,7 @@ class ApprovalStore:
 
     @sql.transaction
     def decide(self, approval_id: ApprovalId, state: ApprovalState, now_ms: int) -> sql.Transaction[bool]:
-        """Settle a pending request; False when it is not pending any more, or its time is over. Publishes
-        `Touched`, for the client that waits, perhaps in another process.
-        """
+        """Settle a request; False if it waits no more. Publishes `Touched`, for the client in any process."""
         if state is ApprovalState.EXPIRED:
             ((decided,),) = yield sql.Statement(_EXPIRE, (now_ms, approval_id))
         else:
@@ -213,12 +211,19 @@ class Approvals:
         approval_id, now_ms = ApprovalId(self._ids.random_uuid()), self._clock.now_ms()
         until_ms = now_ms + self._rules.timeout_seconds * 1000
         approval = ApprovalRequest(approval_id, method, address, subject, caller, now_ms, until_ms)
-        with self._rules.shown(approval), self._wait_of(approval_id):
-            state = await self._state_in_time(approval)
-            if state is ApprovalState.REJECTED:
-                raise models.SignatureRejectedError("The request was rejected.")
-            if state is not ApprovalState.APPROVED:
-                raise self._not_decided()
+        with self._rules.shown(approval):
+            self._waiting.add(approval_id)
+            self._some_wait.set()
+            try:
+                state = await self._state_in_time(approval)
+                if state is ApprovalState.REJECTED:
+                    raise models.SignatureRejectedError("The request was rejected.")
+                if state is not ApprovalState.APPROVED:
+                    raise self._not_decided()
+            finally:
+                self._waiting.discard(approval_id)
+                if not self._waiting:
+                    self._some_wait.clear()
         return approval_id
 
     async def some_wait(self) -> None:
@@ -251,17 +256,6 @@ class Approvals:
         """Delete a slice of old requests; returns how many rows."""
         longest_wait_ms = self._rules.timeout_seconds * 1000
         return await self._store.sweep(now_ms - longest_wait_ms - self._rules.kept_ms, _SWEEP_SLICE)
-
-    @contextmanager
-    def _wait_of(self, approval_id: ApprovalId) -> Iterator[None]:
-        self._waiting.add(approval_id)
-        self._some_wait.set()
-        try:
-            yield
-        finally:
-            self._waiting.discard(approval_id)
-            if not self._waiting:
-                self._some_wait.clear()
 
     async def _state_in_time(self, approval: ApprovalRequest) -> ApprovalState | None:
         """The decision; None when the time is over, after which it cannot be decided."""

@@ -12,8 +12,8 @@ from bridge_server.ethereum import address, sign_in_message, signing_key, transa
 from bridge_server.ethereum.address import HexError, checksummed, data_of, hex_of, quantity, quantity_of
 from bridge_server.ethereum.typed_data import DOMAIN_TYPE, StructTypes, TypedDataError, read_types
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.wallet import parameters, visible_text
-from bridge_server.wallet.visible_text import ReadCall, ether, folded, gwei, instant, is_unlimited, visible
+from bridge_server.wallet import parameters
+from bridge_server.wallet.visible_text import ether, folded, gwei, instant, is_unlimited, read_call, visible
 
 WALLET_CHAIN_ID = "walletChainId"
 """Beside the members of typed data: the chain that the wallet was on when it was asked."""
@@ -268,20 +268,15 @@ def _purpose(transaction: Mapping[str, Any]) -> Iterator[Line]:
         yield "does", "create a contract"
     elif not data:
         yield "does", "send ether"
-    elif (call := visible_text.read_call(data)) is None:
+    elif (call := read_call(data)) is None:
         yield "does", f"call a function that is not known here: {hex_of(data[:4])}"
     else:
-        yield from _call(call)
-
-
-def _call(call: ReadCall) -> Iterator[Line]:
-    yield "does", f"{call.meaning}: {call.signature}"
-    for name, value in call.arguments:
-        yield "", f"  {name}: {value}"
-    if call.fault is not None:
-        yield "WARNING", f"the call cannot be read: {call.fault}"
-    if call.warning is not None:
-        yield "WARNING", call.warning
+        yield "does", f"{call.meaning}: {call.signature}"
+        yield from (("", f"  {name}: {value}") for name, value in call.arguments)
+        if call.fault is not None:
+            yield "WARNING", f"the call cannot be read: {call.fault}"
+        if call.warning is not None:
+            yield "WARNING", call.warning
 
 
 def _recipient(transaction: Mapping[str, Any]) -> Iterator[Line]:
@@ -365,9 +360,7 @@ def message_lines(document: Document) -> list[str]:
 
 
 def permits(document: Document) -> list[str]:
-    """The spender and the amount of a token's permit, a line for each token; nothing for other messages.
-    Permits are defined by EIP-2612, by DAI, and by Permit2 for a single token or several.
-    """
+    """The spender and amount of each token in a permit (EIP-2612, DAI, Permit2); none of other messages."""
     message = document["message"]
     if "permit" not in document["primaryType"].lower() or not isinstance(message.get("spender"), str):
         return []

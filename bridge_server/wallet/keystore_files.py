@@ -84,9 +84,7 @@ class KeystoreFiles:
                     os.fsync(parent)
 
     def _look(self) -> None:
-        """Read the directory again, unless nothing in it can have changed since the last time. Two changes
-        may be so close that the directory's time of change is the same.
-        """
+        """Read the directory again unless nothing can have changed; two changes may have one time."""
         now, changed_ns = monotonic(), _changed_ns(self._path)
         has_changed = changed_ns != self._changed_ns
         if not has_changed and now < self._look_again_at:

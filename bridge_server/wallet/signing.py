@@ -68,16 +68,13 @@ class AuditLog:
             self._is_broken_off = written < len(line)
         if written < len(line):
             raise _unwritten("no space is left")
-        if self._loop is not None and self._listeners:
-            self._announce_soon(self._loop)
-
-    def _announce_soon(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Transactions are signed in other threads; from the loop's own, a turn is announced once."""
-        if get_ident() != self._thread:
-            loop.call_soon_threadsafe(self._announce)
+        if self._loop is None or not self._listeners:
+            return
+        if get_ident() != self._thread:  # transactions are signed in other threads
+            self._loop.call_soon_threadsafe(self._announce)
         elif self._is_announced:
             self._is_announced = False
-            loop.call_soon(self._announce)
+            self._loop.call_soon(self._announce)
 
     def _announce(self) -> None:
         self._is_announced = True
@@ -166,9 +163,8 @@ class AuditPage(NamedTuple):
 
 
 def read_history(path: Path, before: int | None, limit: int, most_bytes: int = MOST_BYTES) -> AuditPage:
-    """The last lines of the file, or of its first `before` bytes. It blocks: call it in a thread. A line that
-    was not written whole is left out. A page may be short although more lines stand before it. Raises
-    UnavailableError when the file cannot be read.
+    """The last lines of the file, or of its first `before` bytes, but none that was not written whole. It
+    blocks. A page may be short although more lines stand before it. Raises UnavailableError.
     """
     try:
         with path.open("rb", buffering=0) as file:
@@ -197,17 +193,10 @@ def _last_lines(file: int, end: int, limit: int, most_bytes: int) -> AuditPage:
     while lines and len(entries) < limit:
         line = lines.pop()
         place -= len(line) + 1
-        if (entry := _entry(line)) is not None:
-            entries.append(entry)
+        with suppress(orjson.JSONDecodeError):
+            if isinstance(entry := orjson.loads(line), dict):
+                entries.append(entry)
     return AuditPage(entries, place or None)
-
-
-def _entry(line: bytes) -> dict[str, Any] | None:
-    try:
-        entry = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
-    return entry if isinstance(entry, dict) else None
 
 
 # Messages and typed data.
@@ -253,9 +242,7 @@ class Signing:
     async def approved(
         self, method: str, address: Address, subject: Callable[[], bytes], caller: Caller
     ) -> ApprovalId | None:
-        """Return the approval's id once it is given; None when none is required. `subject` makes the JSON
-        that the person is shown. Raises as `Approvals.approved` does.
-        """
+        """The approval's id; None if none is needed. `subject` makes its JSON. Raises as `Approvals` does."""
         if not self._approvals.is_on:
             return None
         return await self._approvals.approved(method, address, subject(), caller)

@@ -112,9 +112,8 @@ class ApnsProvider:
 
 
 class ProviderTokens:
-    """The provider token that all requests share, also in other processes with the same key. Its `iat` is the
-    start of the current window of 40 minutes, and its signature is deterministic. So every process makes the
-    same token within a window, and APNs sees no update.
+    """The provider token that all requests share. Its `iat` is the start of the current window of 40 minutes,
+    and its signature is deterministic: every process with the key makes one token a window, without updates.
     """
 
     def __init__(self, key: EccKey, key_id: str, team_id: str, clock: Clock) -> None:
@@ -126,18 +125,14 @@ class ProviderTokens:
         self._replaced_at_ms: int | None = None
 
     def current(self) -> ProviderToken:
-        """The current token. It is renewed in every window, but not before it is 20 minutes old. So it is
-        always younger than 60 minutes. It is also renewed when the clock was set back.
-        """
+        """The current token, renewed in each window after 20 minutes: it is always younger than 60."""
         now_ms = self._clock.now_ms()
         if self._token is None or not _serves(self._token, now_ms):
             self._token = self._made(now_ms, issued_at_ms=now_ms - now_ms % _WINDOW_MS)
         return self._token
 
     def replaced(self, refused: ProviderToken) -> ProviderToken | None:
-        """A new token in place of a token that APNs calls expired; None within 20 minutes of the last
-        replacement. Its `iat` is now. It is renewed by the same rule as any token.
-        """
+        """A token with an `iat` of now for one that APNs calls expired; None within 20 minutes."""
         token = self.current()
         if token.text != refused.text:
             return token

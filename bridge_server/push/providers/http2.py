@@ -148,9 +148,8 @@ class GoAway:
 
 
 class GoAwayFilter:
-    """Splits received data into frames, and takes out every GOAWAY (RFC 9113, 6.8) before h2 reads it. A
-    GOAWAY says which requests the server will still answer. h2 treats it as the end of the connection and
-    refuses every later frame, so the remaining answers would be lost.
+    """Splits received data into frames, and takes out every GOAWAY (RFC 9113, 6.8) before h2 reads it. h2
+    would refuse every later frame, and lose the answers that the server still sends.
     """
 
     def __init__(self) -> None:
@@ -388,9 +387,8 @@ class Http2Connection(asyncio.Protocol):
 
 
 class Http2Client:
-    """A client for `https://host:port`. Use it as an async context manager. A request that the server has not
-    processed, or whose connection broke, is retried on a new connection, up to three attempts. So use it for
-    idempotent requests only.
+    """A client for `https://host:port`, and an async context manager. A request that was not processed, or
+    whose connection broke, is sent again, up to three times: it must be idempotent.
     """
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext, connect_seconds: float) -> None:

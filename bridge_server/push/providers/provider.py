@@ -51,9 +51,7 @@ class _Block(NamedTuple):
 
 
 class ProviderSender:
-    """Passes messages to a provider, and pauses after a refusal of this server's credentials. The pause is
-    per lane: Web Push leads to several services, and one can refuse credentials that another accepts.
-    """
+    """Passes messages to a provider, and pauses a lane whose service refuses this server's credentials."""
 
     def __init__(self, channel: str, provider: Provider) -> None:
         self._channel = channel

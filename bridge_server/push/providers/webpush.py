@@ -18,7 +18,6 @@ from aiohttp import hdrs
 from Crypto.Cipher import AES
 from Crypto.Protocol.DH import key_agreement
 from Crypto.PublicKey import ECC
-from Crypto.PublicKey.ECC import EccKey
 from yarl import URL
 
 from bridge_server.kernel import base64url
@@ -120,9 +119,7 @@ class WebPushProvider:
         return write_subscription(self._read(token))
 
     async def push(self, token: str, notice: PushNotice) -> Outcome:
-        """Attempt to deliver once. `judge_webpush` defines the meaning of every answer. A notice that is too
-        large has its body shortened; if that is not enough, it is REFUSED.
-        """
+        """Attempt to deliver once. A notice that is too large has its body shortened, or is REFUSED."""
         assert self._session is not None, "the provider is not open"
         payload = messages.write_payload(notice)
         if payload is None:
@@ -256,12 +253,12 @@ def write_subscription(subscription: PushSubscription) -> str:
 
 def encrypt(
     plaintext: bytes,
-    receiver_key: EccKey,
+    receiver_key: ECC.EccKey,
     auth_secret: bytes,
     *,
-    sender_key: EccKey,
+    sender_key: ECC.EccKey,
     salt: bytes,
-    padding_bytes: int,
+    padding_bytes: int = 0,
 ) -> bytes:
     """The body of a push message with `Content-Encoding: aes128gcm`, in one record (RFC 8291 over RFC 8188).
     `receiver_key` and `auth_secret` are the subscription's; `sender_key` and `salt` are random and used once.

@@ -100,16 +100,10 @@ class Endpoint:
             hdrs.USER_AGENT: USER_AGENT,
         }
 
-    def session(self, limit: int, on_opening: Callable[[], Awaitable[None]]) -> aiohttp.ClientSession:
-        """A pool of at most so many connections; the caller closes it. `on_opening` is called before each of
-        them is opened; its exceptions are raised by `exchange`.
-        """
-
-        async def before(*_: object) -> None:
-            await on_opening()
-
+    def session(self, limit: int, on_opening: Callable[..., Awaitable[None]]) -> aiohttp.ClientSession:
+        """A pool, for the caller to close. `on_opening` is called before each connection; it may raise."""
         tracing = aiohttp.TraceConfig()
-        tracing.on_connection_create_start.append(before)
+        tracing.on_connection_create_start.append(on_opening)
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=_IDLE_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -314,7 +308,7 @@ class CheckedConnection:
         else:
             self._closes_all = False
 
-    async def _on_opening(self) -> None:
+    async def _on_opening(self, *_: object) -> None:
         if not self._may_open:
             raise NotOpenError
 
@@ -344,9 +338,8 @@ class CheckedConnection:
             raise _ClosedAtOnceError(error.detail) from error
 
     async def _ask_anew(self, calls: Sequence[RpcCall]) -> list[Answer]:
-        """Ask on a new connection, after a former one, which is closed now, has named the chain. The batch
-        asks for the chain again, because another node may answer. Where batches are refused, the calls go
-        without that.
+        """Ask on a new connection, after a former one, which is closed now, has named the chain. Another node
+        may answer: the batch asks for the chain again. Where batches are refused, the calls go without.
         """
         self._closes_all, self._may_open = False, True
         try:
@@ -406,7 +399,7 @@ Attempt = NewType("Attempt", float)
 
 
 def new_attempt() -> Attempt:
-    """An attempt that begins now."""
+    """An attempt that begins now, of which several calls may be part."""
     return Attempt(asyncio.get_running_loop().time())
 
 
@@ -429,9 +422,7 @@ class ConnectionPool:
         self._idle.clear()
 
     async def run(self, work: Callable[[CheckedConnection], Awaitable[Asked]], attempt: Attempt) -> Asked:
-        """Do the work with a connection, and raise what it raises. Raises NoNodeError at once when the node
-        has failed since the attempt began, and has not answered since.
-        """
+        """Do the work with a connection. Raises NoNodeError at once if the node failed since the `attempt`."""
         async with self._lent(attempt) as connection:
             try:
                 result = await work(connection)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import partial
 from http import HTTPStatus
 from typing import Any, Self, TypeVar
 
@@ -49,8 +48,8 @@ class Node:
     async def __aenter__(self) -> Self:
         if self._endpoint is not None:
             # Behind the address of a new connection there may be another node by now.
-            check = partial(self._on_connection, connections.CheckedConnection.check_again)
-            self._readers = self._endpoint.session(_READERS, check)
+            check = connections.CheckedConnection.check_again
+            self._readers = self._endpoint.session(_READERS, lambda *_: self._on_connection(check))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -116,10 +115,6 @@ class Node:
         """
         answers = await self._unless_stopped(self._on_connection(lambda each: each.ask(calls), attempt))
         return [each if isinstance(each, NodeError) else orjson.loads(each) for each in answers]
-
-    def attempt(self) -> connections.Attempt:
-        """Begin an attempt now, of which several calls may be part."""
-        return connections.new_attempt()
 
     async def _forward(self, calls: Sequence[RpcCall]) -> list[connections.Answer]:
         status, body = await self._exchange(calls)

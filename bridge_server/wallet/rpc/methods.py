@@ -41,9 +41,7 @@ _SIGNATURE_BYTES = 65
 
 
 class WalletMethods:
-    """The methods of accounts, messages, typed data, permissions and the chain; `tables` has them all. With
-    `signs_for_any_chain`, typed data for another chain is signed too.
-    """
+    """The methods of accounts, messages, typed data, permissions and the chain; `tables` has them all."""
 
     def __init__(self, accounts: Accounts, signing: Signing, node: Node, signs_for_any_chain: bool) -> None:
         self._accounts = accounts
@@ -250,9 +248,8 @@ class QueuedTransactions:
         return None if found is None else write_queued(found)
 
     async def waiting(self, params: Params, _: Caller) -> list[dict[str, Any]]:
-        """wallet_getQueuedTransactions [which?]: all that match, in the order of the requests. An account, or
-        None for all accounts, matches only transactions that the node does not have yet. Raises
-        InvalidParamsError.
+        """wallet_getQueuedTransactions [which?]: all that match, in the order of the requests. For an
+        account, or None for all, what the node does not have yet. Raises InvalidParamsError.
         """
         [which] = arguments(_WAITING, params, 0, "which?")
         if _names_account(which):

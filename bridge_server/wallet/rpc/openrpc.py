@@ -127,9 +127,7 @@ class MethodParameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedMethod:
-    """A method. `params` and `result` of the example are the values; `varies` says that the result differs
-    from call to call, or from wallet to wallet.
-    """
+    """A method. `example` has the parameters' values; `varies`: the result differs from call to call."""
 
     name: str
     tag: str
@@ -267,8 +265,7 @@ METHODS: tuple[DescribedMethod, ...] = (
     DescribedMethod(
         name="personal_ecRecover", tag="sign", summary="Find the account that has signed a message.",
         parameters=(_MESSAGE, MethodParameter("signature", shape("Data"), "65 bytes.")),
-        result_name="account", result=shape("Address"),
-        example=[HELLO, HELLO_SIGNED], example_result=ALICE,
+        result_name="account", result=shape("Address"), example=[HELLO, HELLO_SIGNED], example_result=ALICE,
     ),
     DescribedMethod(
         name="eth_signTransaction", tag="transactions",
@@ -341,9 +338,8 @@ METHODS: tuple[DescribedMethod, ...] = (
     _to_chain("wallet_switchEthereumChain", "Null for the wallet's chain, else the error 4902 (EIP-3326)."),
     _to_chain("wallet_addEthereumChain", "Null for the wallet's chain, else the error 4902 (EIP-3085)."),
     DescribedMethod(
-        name="web3_clientVersion", tag="server",
-        summary="Name and version of the server.", result_name="version",
-        result=TEXT, example_result=USER_AGENT, varies=True,
+        name="web3_clientVersion", tag="server", summary="Name and version of the server.",
+        result_name="version", result=TEXT, example_result=USER_AGENT, varies=True,
     ),
     DescribedMethod(
         name="wallet_getPermissions", tag="accounts",
@@ -359,9 +355,8 @@ METHODS: tuple[DescribedMethod, ...] = (
     ),
     DescribedMethod(
         name="wallet_revokePermissions", tag="accounts",
-        summary="Changes nothing: dapps call it when they disconnect.",
-        parameters=(_SEE_ACCOUNTS,), result_name="nothing", result=NOTHING,
-        example=[{"eth_accounts": {}}], example_result=None,
+        summary="Changes nothing: dapps call it when they disconnect.", parameters=(_SEE_ACCOUNTS,),
+        result_name="nothing", result=NOTHING, example=[{"eth_accounts": {}}], example_result=None,
     ),
     DescribedMethod(
         name="rpc.discover", tag="server", summary="This document (OpenRPC).", result_name="document",

@@ -39,7 +39,7 @@ from bridge_server.web.json_rpc import (
     write_result,
 )
 from bridge_server.web.problems import REQUEST_ID
-from bridge_server.web.routes import ANY_PAGE, UNCHANGED, About, Access, DescribedAnswer, Handler, Route
+from bridge_server.web.routes import About, Access, AllowedOrigins, DescribedAnswer, Handler, Route
 
 # Access to the wallet, decided by the head of a request.
 #
@@ -60,12 +60,7 @@ class WalletGuard:
     """Checks a request before its body is read. `hosts` are names or addresses, without ports."""
 
     def __init__(
-        self,
-        addresses: ClientAddresses,
-        hosts: Iterable[str],
-        origins: routes.AllowedOrigins,
-        *,
-        has_token: bool,
+        self, addresses: ClientAddresses, hosts: Iterable[str], origins: AllowedOrigins, *, has_token: bool
     ) -> None:
         self._addresses = addresses
         self._hosts = Hosts(hosts)
@@ -513,10 +508,10 @@ def description_routes(every_request: token_bucket.Limit) -> tuple[Route, ...]:
     return (
         Route(
             method="GET", path="/openrpc.json", name="openrpc", handler=document.answer,
-            access=ANY_PAGE, limits=(every_request,),
+            access=routes.ANY_PAGE, limits=(every_request,),
             about=About(
                 work=written_openrpc, tag=_TAG, summary="The wallet's methods", needs_database=False,
-                answers=(DescribedAnswer(200, "The document.", dict[str, Any]), UNCHANGED),
+                answers=(DescribedAnswer(200, "The document.", dict[str, Any]), routes.UNCHANGED),
             ),
         ),
     )  # fmt: skip

@@ -1,7 +1,4 @@
-"""JSON of the wallet's methods (docs/protocol.md, D): parameters by position to values, failures to errors.
-
-A wrong value is refused with its place, such as `params[1]`.
-"""
+"""JSON of the wallet's methods (docs/protocol.md, D): parameters to values, failures to errors."""
 
 from collections.abc import Sequence
 from contextlib import suppress

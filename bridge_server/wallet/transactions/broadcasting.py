@@ -186,9 +186,8 @@ class Broadcasting:
         await _try_to_store(self._store.postpone(due, error))
 
     async def catch_up(self, sender: models.Address, attempt: Attempt) -> int:
-        """The account's next nonce as far as the node knows; transactions from there on are read.
-        Transactions that the node has dropped are in the account's queue after that. Raises NoNodeError,
-        WrongChainError, NodeError.
+        """The account's next nonce as far as the node knows; transactions from there on are read, and what
+        the node has dropped is in the account's queue then. Raises NoNodeError, WrongChainError, NodeError.
         """
         chain_id = await self._node.chain_id(attempt)
         count = await self.filling.pending_count(sender, attempt)

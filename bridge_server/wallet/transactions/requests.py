@@ -189,8 +189,13 @@ class Filling:
         """The request with nothing left open but the nonce. Raises InvalidParamsError when it is for another
         chain, NoChainError when the chain is unknown, NodeError when the node answers with an error.
         """
-        chain_id = await self._chain_id(request, attempt)
-        if request.chain_id is not None and request.chain_id != chain_id:
+        try:
+            chain_id = await self._node.chain_id(attempt)
+        except models.NoChainError:
+            if request.chain_id is None:
+                raise
+            chain_id = request.chain_id
+        if request.chain_id not in (None, chain_id):
             raise InvalidParamsError(
                 f"params[0].chainId is {quantity(request.chain_id)}, and the wallet is on chain "
                 f"{quantity(chain_id)}: it signs for no other."
@@ -203,14 +208,6 @@ class Filling:
         call = RpcCall("eth_getTransactionCount", [address, "pending"])
         (answer,) = await self._node.ask([call], attempt)
         return _quantity(call, answer, nonce_of)
-
-    async def _chain_id(self, request: TransactionRequest, attempt: Attempt | None) -> int:
-        try:
-            return await self._node.chain_id(attempt)
-        except models.NoChainError:
-            if request.chain_id is None:
-                raise
-            return request.chain_id
 
     async def _priced(self, request: TransactionRequest, attempt: Attempt | None) -> TransactionRequest:
         if request.type == transactions.FEE_MARKET_TYPE:

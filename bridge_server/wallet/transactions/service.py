@@ -17,7 +17,7 @@ from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.wallet import approvals, models
 from bridge_server.wallet.models import Address, NoNodeError, SendRequest, SignedTransaction, TransactionState
-from bridge_server.wallet.node.connections import Attempt
+from bridge_server.wallet.node.connections import Attempt, new_attempt
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.signing import Signing
 from bridge_server.wallet.transactions.broadcasting import ZERO_HASH, Broadcasting, OtherChainError
@@ -79,7 +79,7 @@ class TransactionService:
         """
         if not self._node.exists:
             raise NoNodeError("There is no node to send it to: set node_url.")
-        attempt = self._node.attempt()
+        attempt = new_attempt()
         chain_id = await self._chain_of(transaction)
         signed = SignedTransaction(chain_id, transaction.nonce, hex_of(transaction.hash), raw)
         async with self._broadcasting.turn(asked.sender):
@@ -107,7 +107,7 @@ class TransactionService:
         NodeError: the rest comes later. `on_failure` is called at once, before the rest is postponed.
         """
         async with self._broadcasting.turn(sender):
-            attempt = self._node.attempt()
+            attempt = new_attempt()
             try:
                 count = await self._broadcasting.catch_up(sender, attempt)
             except (NoNodeError, models.WrongChainError, models.NodeError) as error:
@@ -121,14 +121,12 @@ class TransactionService:
         return await self._store.sweep(now_ms - self._kept_ms, _SWEEP_SLICE)
 
     async def _send(self, asked: SendRequest, request: TransactionRequest) -> str:
-        """Have it approved, and send it. An approval may take minutes: meanwhile other transactions of the
-        account go on. Without approval, they are sent in the order in which they came.
-        """
+        """Have it approved, and send it. An approval delays no other; without one, they go in order."""
         approval_id = None
         if self._signing.asks_for_approval:
             request = await self._filling.filled(request)
             approval_id = await self._approved(SEND, request, asked.caller)
-        attempt = self._node.attempt()
+        attempt = new_attempt()
         async with self._broadcasting.turn(request.sender):
             count = await self._broadcasting.catch_up(request.sender, attempt)
             if request.nonce is None:
@@ -384,9 +382,7 @@ class TransactionWorker:
         self._is_woken = False  # the connection on which it failed is no reason to hurry; a later one is
 
     async def _ask_for_approvals(self, sender: Address) -> None:
-        """Ask for approval of each queued request in a separate task, so that a person delays no other
-        request. Without an answer in time, or before the server stops, it asks again.
-        """
+        """Ask for each queued request in its own task: a person delays no other. It asks again later."""
         for transaction_id in await self._store.queue(sender):
             queued = await self._store.get(transaction_id)
             if queued is None or queued.state is not TransactionState.QUEUED:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from bridge_server.kernel.errors import ConflictError
 from bridge_server.storage import database as sql
 from bridge_server.wallet import approvals, models
-from bridge_server.wallet.models import Address, Caller, StoredTransaction, TransactionId, TransactionState
+from bridge_server.wallet.models import Address, SendRequest, StoredTransaction, TransactionId
 from bridge_server.wallet.transactions import states
 from bridge_server.wallet.transactions.states import TransactionEvent, is_in, state_after, states_before
 
@@ -93,7 +93,7 @@ WHERE chain_id = ? AND {_IS_FOLLOWED}
 """
 LOWEST_SENT = f"""
 SELECT sender, min(nonce) FROM wallet_transactions
-WHERE chain_id = ? AND {is_in([TransactionState.SENT])} GROUP BY sender
+WHERE chain_id = ? AND {is_in([models.TransactionState.SENT])} GROUP BY sender
 """
 FOLLOWED_TRANSACTIONS = f"""
 SELECT {_FROM}
@@ -119,12 +119,12 @@ DELETE FROM wallet_transactions WHERE id IN
 
 
 # A transaction waits for the node again, or other accounts must be read soon.
-_ANNOUNCED = (TransactionState.SIGNED, TransactionState.FORGOTTEN)
+_ANNOUNCED = (models.TransactionState.SIGNED, models.TransactionState.FORGOTTEN)
 
 _NO_PAUSES: Mapping[TransactionId, int] = MappingProxyType({})
 
 
-def _of_request(request: models.SendRequest, *_: object, **__: object) -> sql.Turns:
+def _of_request(request: SendRequest, *_: object, **__: object) -> sql.Turns:
     return sql.alone("wallet", request.sender)
 
 
@@ -133,9 +133,7 @@ def _of_senders(_: Iterable[sql.Step], senders: Collection[Address] = ()) -> sql
 
 
 class TransactionStore:
-    """Transactions and their states, durable from the moment that a method returns. A commit that has a
-    transaction wait for the node publishes `TransactionsDue`.
-    """
+    """Transactions and their states, durable when a method returns. Publishes `TransactionsDue`."""
 
     def __init__(self, database: sql.Database, fence: approvals.Fence | None = None) -> None:
         """Each write but a sweep begins with the `fence` of the process that has the wallet."""
@@ -145,7 +143,7 @@ class TransactionStore:
     @sql.transaction(turns=_of_request)
     def reserve(
         self,
-        request: models.SendRequest,
+        request: SendRequest,
         chain_id: int,
         nonce: int | None,
         lowest_nonce: int,
@@ -174,7 +172,7 @@ class TransactionStore:
     @sql.adding_transaction(turns=_of_request)
     def keep(
         self,
-        request: models.SendRequest,
+        request: SendRequest,
         chain_id: int | None,
         signed: models.SignedTransaction | None,
         due_at_ms: int,
@@ -243,9 +241,7 @@ class TransactionStore:
     async def postpone(
         self, due_at_ms: Mapping[TransactionId, int], error: str, *, is_attempt: bool = True
     ) -> None:
-        """Make the next attempts for these at the given times, and note why the last ones failed. Publishes
-        `TransactionsPostponed` with the first of the times.
-        """
+        """Set the times of the next attempts, and why the last failed. Publishes `TransactionsPostponed`."""
         await self._write(
             [
                 sql.Statement(POSTPONE, (int(is_attempt), moment_ms, error, transaction_id))
@@ -260,9 +256,7 @@ class TransactionStore:
         return list({Address(sender): None for (sender,) in rows})
 
     async def queue(self, sender: Address) -> Mapping[TransactionId, int]:
-        """The account's transactions that wait for the node, due or not, with their numbers of attempts. They
-        are in the order in which they must be broadcast: by nonce, then in the order of the requests.
-        """
+        """The account's waiting transactions, and their numbers of attempts, in the order to broadcast."""
         rows = await self.database.read(QUEUE, (sender,))
         return {TransactionId(transaction_id): attempts for transaction_id, attempts in rows}
 
@@ -332,9 +326,9 @@ def _first_gap(rows: Sequence[sql.Row], lowest: int) -> int:
 
 
 def _waiting(
-    request: models.SendRequest, chain_id: int | None, signed: models.SignedTransaction | None, due_at_ms: int
+    request: SendRequest, chain_id: int | None, signed: models.SignedTransaction | None, due_at_ms: int
 ) -> StoredTransaction:
-    state = TransactionState.QUEUED if signed is None else TransactionState.SIGNED
+    state = models.TransactionState.QUEUED if signed is None else models.TransactionState.SIGNED
     return StoredTransaction(request, chain_id, state, signed, 0, due_at_ms, None)
 
 
@@ -358,9 +352,11 @@ def _read_all(rows: Sequence[sql.Row]) -> Sequence[StoredTransaction]:
 def _read(row: sql.Row) -> StoredTransaction:
     transaction_id, sender, params, asked_at_ms, *caller = row[:7]
     chain_id, state, nonce, transaction_hash, raw, attempts, due_at_ms, error = row[7:]
-    request = models.SendRequest(transaction_id, sender, params, asked_at_ms, Caller(*caller))
+    request = SendRequest(transaction_id, sender, params, asked_at_ms, models.Caller(*caller))
     signed = None if nonce is None else models.SignedTransaction(chain_id, nonce, transaction_hash, raw)
-    return StoredTransaction(request, chain_id, TransactionState(state), signed, attempts, due_at_ms, error)
+    return StoredTransaction(
+        request, chain_id, models.TransactionState(state), signed, attempts, due_at_ms, error
+    )
 
 
 # Transactions of every state for the operator, page by page.
@@ -392,9 +388,8 @@ _SMALL_RAW_BYTES = 16_384
 
 
 class ListedTransaction(NamedTuple):
-    """A transaction without its data. Times are milliseconds since the Unix epoch. `to` and `value` are as
-    they were requested; of a transaction that came signed they are None, and `raw` is the JSON text of the
-    signed bytes if it is short.
+    """A transaction without its data; times are milliseconds since the Unix epoch. `to` and `value` are as
+    requested, None if it came signed: then `raw` is the JSON text of the signed bytes, if that is short.
     """
 
     number: int
@@ -405,7 +400,7 @@ class ListedTransaction(NamedTuple):
     raw: bytes | None
     client: str
     asked_at_ms: int
-    state: TransactionState
+    state: models.TransactionState
     chain_id: int | None
     nonce: int | None
     transaction_hash: str | None
@@ -416,9 +411,7 @@ class ListedTransaction(NamedTuple):
 
 
 class TransactionPage(NamedTuple):
-    """Transactions, newest first. `rest` is the number after which more may follow, None at the end. A page
-    may be short, or empty, although more follow: only so many rows are read for one page.
-    """
+    """Transactions, newest first, perhaps none. More may follow after the number `rest`; None at the end."""
 
     transactions: Sequence[ListedTransaction]
     rest: int | None
@@ -433,13 +426,13 @@ class TransactionListing:
 
     @sql.reading
     def page(
-        self, state: TransactionState | None, before: int | None, limit: int
+        self, state: models.TransactionState | None, before: int | None, limit: int
     ) -> sql.Transaction[TransactionPage]:
         """The transactions with smaller numbers, in one state or in any."""
         begin, window = _BEYOND_ALL if before is None else before, self._rows_per_page
         rows = yield sql.Statement(PAGE, (begin, window, state, limit + 1, _SMALL_RAW_BYTES))
         listed = (ListedTransaction(*row) for row in rows)
-        found = [each._replace(state=TransactionState(each.state)) for each in listed]
+        found = [each._replace(state=models.TransactionState(each.state)) for each in listed]
         if len(found) > limit:
             return TransactionPage(found[:limit], found[limit - 1].number)
         following = yield sql.Statement(PAGE_REST, (begin, window - 1))
