@@ -132,7 +132,7 @@ class ProviderTokens:
         return self._token
 
     def replaced(self, refused: ProviderToken) -> ProviderToken | None:
-        """A token with an `iat` of now for one that APNs calls expired; None within 20 minutes."""
+        """A token with an `iat` of now for an expired one; None within 20 minutes of the last replacement."""
         token = self.current()
         if token.text != refused.text:
             return token

@@ -174,7 +174,7 @@ class WalletMethods:
 
 
 def _named(work: Callable[[str, Params, Caller], Awaitable[Any]], names: Iterable[str]) -> dict[str, Method]:
-    """One function for several methods; the name of the work is its first argument."""
+    """One function for several methods; the name of the method is its first argument."""
     return {name: partial(work, name) for name in names}
 
 
