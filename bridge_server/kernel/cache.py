@@ -33,29 +33,6 @@ class Cached:
         return overhead + len(self.value or b"")
 
 
-class _Load:
-    """One read that is under way. Its first caller reads, and later callers wait for the outcome."""
-
-    __slots__ = ("_outcome",)
-
-    def __init__(self) -> None:
-        self._outcome: asyncio.Future[Cached | Exception | None] | None = None
-
-    async def outcome(self) -> Cached | None:
-        """Return the value once it is read, None when the reader was cancelled. A read's error is raised."""
-        if self._outcome is None:
-            self._outcome = asyncio.get_running_loop().create_future()
-        outcome = await asyncio.shield(self._outcome)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    def end(self, outcome: Cached | Exception | None) -> None:
-        """Wake the callers that wait, with this outcome."""
-        if self._outcome is not None:
-            self._outcome.set_result(outcome)
-
-
 class ReadCache:
     """Keeps the newest reads, up to `capacity_bytes`, 0 for none; owners are keys of the `owner_kinds`."""
 
@@ -64,7 +41,8 @@ class ReadCache:
         self._owner_kinds = frozenset(owner_kinds)
         self._size_bytes = 0
         self._entries: OrderedDict[Key, Cached] = OrderedDict()
-        self._loads: dict[Key, _Load] = {}
+        self._loads: dict[Key, asyncio.Future[Cached | Exception | None]] = {}
+        """The outcomes of reads that are under way; None: the reader was cancelled."""
         self._owned: dict[Key, set[Key]] = {}
 
     def subscribe_to(self, events: Events) -> None:
@@ -99,11 +77,13 @@ class ReadCache:
         if not self._capacity_bytes:
             return shape(await read())
         while (under_way := self._loads.get(key)) is not None:
-            shared = await under_way.outcome()
+            shared = await asyncio.shield(under_way)
+            if isinstance(shared, Exception):
+                raise shared
             if shared is not None:
                 # That read may have begun a moment before the expiry.
                 return shared if shared.expires_at_ms > now_ms else shape(await read())
-        load = self._loads[key] = _Load()
+        load = self._loads[key] = asyncio.get_running_loop().create_future()
         outcome: Cached | Exception | None = None
         try:
             outcome = entry = shape(await read())
@@ -116,7 +96,7 @@ class ReadCache:
         finally:
             if self._loads.get(key) is load:
                 del self._loads[key]
-            load.end(outcome)
+            load.set_result(outcome)
 
     def remember(self, key: Key, entry: Cached) -> None:
         """Keep a value that was read without waiting, or of a key that was not touched meanwhile."""

@@ -87,8 +87,9 @@ class EventTexts:
     """
 
     def __init__(self, types: Iterable[type[DomainEvent]]) -> None:
-        self._fields = {carried: tuple(field.name for field in _fields(carried)) for carried in types}
-        self._types = {carried.__name__: carried for carried in self._fields}
+        carried_types: Iterable[Any] = types
+        self._fields = {each: tuple(field.name for field in fields(each)) for each in carried_types}
+        self._types: dict[str, type[DomainEvent]] = {each.__name__: each for each in self._fields}
 
     def carries(self, event: DomainEvent) -> bool:
         """Whether other processes are to hear the event."""
@@ -108,10 +109,6 @@ class EventTexts:
         if len(values) != len(self._fields[kind]):
             raise UnreadableEventError(name)
         return kind(*map(_value, values))
-
-
-def _fields(event_type: Any) -> Any:
-    return fields(event_type)
 
 
 def _value(value: Any) -> Any:

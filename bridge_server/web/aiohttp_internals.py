@@ -289,6 +289,8 @@ class ObservedHandler(web.RequestHandler):
     """A connection of aiohttp that reports its state."""
 
     __slots__ = ()
+    peer_key: str | None
+    """The key under which its address is counted; None if no limit per address applies to it."""
 
     @property
     def has_asked(self) -> bool:
@@ -297,7 +299,7 @@ class ObservedHandler(web.RequestHandler):
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that it asked for was answered."""
+        """Whether it waits for its next request: every earlier one was answered."""
         return (
             _HAS_KNOWN_ATTRIBUTES
             and self._request_count > 0
@@ -319,6 +321,11 @@ class ObservedHandler(web.RequestHandler):
         """Raise the error where the body of the request that is under way is waited for."""
         if _HAS_KNOWN_ATTRIBUTES and self._current_request is not None:
             self._current_request.content.set_exception(error)
+
+    def cut(self) -> None:
+        """Break it off at once, whatever is under way."""
+        if self.transport is not None:
+            self.transport.abort()
 
 
 class FrameQueue(WebSocketDataQueue):

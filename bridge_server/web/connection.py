@@ -25,7 +25,7 @@ from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, InvalidU
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from bridge_server.kernel.errors import LimitError, UnavailableError
+from bridge_server.kernel.errors import LimitError
 from bridge_server.web.aiohttp_internals import ObservedHandler, QuickRoute, has_known_sockets, quick_routes
 from bridge_server.web.open_connections import Backlog, Connections
 
@@ -121,15 +121,11 @@ def refusing(kind: type[_AnyKind], refuse: Refuse) -> type[_AnyKind]:
 
 def _server_that(refuse: Refuse, kind: type[web.Server]) -> type[web.Server]:
     """A server of this kind whose connections answer unreadable requests with `refuse`."""
-
-    @lru_cache(maxsize=4)
-    def refusing(kind: Any) -> Any:
-        return _with_method(kind, "handle_error", partialmethod(_handle_error, refuse))
+    refusing_kind = lru_cache(maxsize=4)(partial(refusing, refuse=refuse))
 
     def connect(self: web.Server) -> web.RequestHandler:
         connection: Any = kind.__call__(self)
-        kind_of_connection: Any = type(connection)
-        connection.__class__ = refusing(kind_of_connection)
+        connection.__class__ = refusing_kind(cast(Any, type(connection)))
         return cast(web.RequestHandler, connection)
 
     return _with_method(kind, "__call__", connect)
@@ -199,13 +195,6 @@ def _in_origin_form(message: RawRequestMessage) -> RawRequestMessage:
     return message._replace(path=here.raw_path_qs, url=here, headers=CIMultiDictProxy(headers))
 
 
-class StoppedReceivingError(UnavailableError):
-    """The server stops before the rest of the body has come."""
-
-    def __init__(self) -> None:
-        super().__init__("The server stops, and the body had not arrived. Send it again, soon.")
-
-
 class Connection(ObservedHandler):
     """One connection of a client."""
 
@@ -263,16 +252,6 @@ class Connection(ObservedHandler):
         """End after the request that is under way, and hear nothing more, unless its body is on its way."""
         if not self.is_receiving:
             super().close()
-
-    def hang_up(self) -> None:
-        self.force_close()
-
-    def cut(self) -> None:
-        if self.backlog is not None:
-            self.backlog.writer.abort()
-
-    def give_up_receiving(self) -> None:
-        self.fail_receiving(StoppedReceivingError())
 
     def serve(self, request: web.BaseRequest) -> None:
         """Behind a proxy, count the bytes written next for the client of this request, not for the peer."""

@@ -32,7 +32,6 @@ _KEPT_OF_EACH_ORDER = 120
 _MOST_LIMITS = 16
 _OTHER_LIMITS = "other"
 _MICROSECONDS = 1_000_000
-
 _MINUTE_SECONDS = 60
 
 LEFT_OUT = frozenset({"console", "operator", "reader", "test"})
@@ -354,7 +353,6 @@ Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, int, float, 
 """Called with each request when it is over: the request, its answer (None: the client has left), the status,
 when it began (of the performance counter), the seconds that it took, and the poll that was held.
 """
-_NoteEnd: TypeAlias = Callable[[web.Request, str, int, bytes, float, float, HeldPoll | None], None]
 
 
 class Observer:
@@ -468,11 +466,9 @@ class Observer:
 
     def _rare_of(self, row: Route) -> Note:
         """Records a request that made something, waited, failed or sent a body, at once."""
-        makes, name, note_end = traffic.made_by(row.name), row.name, self._note_end_of(row)
-        clients, addresses, see, note_made = (
-            self._clients, self._addresses, self._activities.see_of(row), self._note_made
-        )  # fmt: skip
-        id_name, elapsed_us = id_in(row), self._clock.elapsed_us
+        who, name, makes, id_name = row.who, row.name, traffic.made_by(row.name), id_in(row)
+        clients, addresses, see = self._clients, self._addresses, self._activities.see_of(row)
+        drain, pending = self.drain, self._pending
 
         def rare(
             request: web.Request, response: web.StreamResponse | None, status: int,
@@ -480,7 +476,16 @@ class Observer:
         ) -> None:  # fmt: skip
             body = _body_of(response)
             address = getattr(request.protocol, "client", "") or addresses.counted(request)
-            note_end(request, address, status, body, started, seconds, wait)
+            side = who if status != _FORBIDDEN or "Origin" not in request.headers else _PAGE
+            about = body if makes or status >= traffic.FIRST_FAILURE else b""
+            if wait is None:
+                kind = traffic.Kind(side, request.method, name, status, about)
+                pending.extend((kind, request.raw_path, started, seconds, address))
+                if len(pending) >= _MOST_PENDING * _VALUES_OF_ONE:
+                    drain()
+            else:
+                clients.figures(address).requests += 1
+                self._end_poll(wait, side, status, about, seconds)
             figures = clients.figures(address)
             figures.bytes += len(body) + (request.content_length or 0)
             if status == _TOO_MANY_REQUESTS:
@@ -489,10 +494,10 @@ class Observer:
                 figures.sockets += 1
             elif status < traffic.FIRST_FAILURE:
                 if see is not None:
-                    see((request.match_info[id_name],), elapsed_us())
+                    see((request.match_info[id_name],), self._clock.elapsed_us())
                 if makes:
                     figures.sessions += makes == "session"
-                    note_made(name, request, body)
+                    self._note_made(name, request, body)
 
         return rare
 
@@ -505,33 +510,13 @@ class Observer:
         else:
             self._activities.note_call(request.match_info["session_id"], body_of(request) or b"{}", answer)
 
-    def _note_end_of(self, row: Route) -> _NoteEnd:
-        """A function that counts one request of an address, and records it."""
-        record, clients, who, name = self._record, self._clients, row.who, row.name
-        makes = traffic.made_by(name)
-        drain, pending = self.drain, self._pending
-
-        def note_end(
-            request: web.Request, address: str, status: int, body: bytes,
-            started: float, seconds: float, wait: HeldPoll | None,
-        ) -> None:  # fmt: skip
-            side = who if status != _FORBIDDEN or "Origin" not in request.headers else _PAGE
-            about = body if makes or status >= traffic.FIRST_FAILURE else b""
-            if wait is None:
-                kind = traffic.Kind(side, request.method, name, status, about)
-                pending.extend((kind, request.raw_path, started, seconds, address))
-                if len(pending) >= _MOST_PENDING * _VALUES_OF_ONE:
-                    drain()
-                return
-            clients.end_waiting(wait.address)
-            clients.figures(address).requests += 1
-            if record is not None and wait.recorded is not None:
-                exchange = wait.recorded.exchange
-                exchange.who, exchange.status, exchange.about = side, status, about
-                exchange.milliseconds, exchange.waited_seconds = round(seconds * 1_000, 1), round(seconds, 3)
-                record.finish(wait.recorded, exchange)
-
-        return note_end
+    def _end_poll(self, poll: HeldPoll, side: str, status: int, about: bytes, seconds: float) -> None:
+        self._clients.end_waiting(poll.address)
+        if self._record is not None and poll.recorded is not None:
+            exchange = poll.recorded.exchange
+            exchange.who, exchange.status, exchange.about = side, status, about
+            exchange.milliseconds, exchange.waited_seconds = round(seconds * 1_000, 1), round(seconds, 3)
+            self._record.finish(poll.recorded, exchange)
 
 
 def asks_to_wait(request: web.Request) -> bool:
