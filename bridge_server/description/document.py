@@ -15,8 +15,6 @@ from bridge_server.web.routes import JSON, About, DescribedAnswer, Parameter, Ro
 from bridge_server.web.shapes import Account, Count, Moment, ProjectId, TypedDict, TypeId, text
 
 OPENAPI_VERSION = "3.1.0"
-
-
 _REFERENCE = "#/components/schemas/{model}"
 
 _SCHEME_OF = {
@@ -33,14 +31,12 @@ class Schemas:
     """The schemas of these shapes, and of all that they are made of."""
 
     def __init__(self, shapes: Iterable[Any]) -> None:
-        adapters = {repr(shape): (shape, TypeAdapter(shape)) for shape in shapes}
-        inputs = [(name, "validation", adapter) for name, (_, adapter) in adapters.items()]
+        adapters = {repr(shape): TypeAdapter(shape) for shape in shapes}
+        inputs = [(name, "validation", adapter) for name, adapter in adapters.items()]
         found, rest = TypeAdapter.json_schemas(inputs, ref_template=_REFERENCE)  # type: ignore[arg-type]
-        definitions = rest.get("$defs", {})
+        definitions = sorted(rest.get("$defs", {}).items())
         self._found: dict[str, dict[str, Any]] = {name: _tidy(schema) for (name, _), schema in found.items()}
-        self.components: dict[str, Any] = {
-            shape_name(name): _tidy(schema) for name, schema in sorted(definitions.items())
-        }
+        self.components: dict[str, Any] = {shape_name(name): _tidy(schema) for name, schema in definitions}
 
     def of(self, shape: Any) -> dict[str, Any]:
         """The schema of one of the shapes: a reference, if it has a name."""
@@ -127,9 +123,7 @@ def _answer(answer: DescribedAnswer, row: Route, about: About, schemas: Schemas)
 
 def _schemes(row: Route) -> tuple[str, ...]:
     """The names of the tokens of which a request needs one."""
-    if not row.access.takes_token:
-        return ()
-    return (_SCHEME_OF.get(row.who, "metricsToken"),)
+    return (_SCHEME_OF.get(row.who, "metricsToken"),) if row.access.takes_token else ()
 
 
 # Paths of rows as the document spells them, with their parameters.
@@ -204,21 +198,18 @@ def example_of(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
     return _of_type(schema, components)
 
 
+_EXAMPLES = {"boolean": True, "integer": 0, "number": 0, "null": None}
+
+
 def _of_type(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
-    match schema.get("type"):
-        case "object":
-            properties = schema.get("properties", {})
-            return {name: example_of(each, components) for name, each in properties.items()}
-        case "array":
-            items = schema.get("items")
-            return [] if not items or schema.get("maxItems") == 0 else [example_of(items, components)]
-        case "boolean":
-            return True
-        case "integer" | "number":
-            return 0
-        case "null":
-            return None
-    return "text"
+    kind = schema.get("type")
+    if kind == "object":
+        properties = schema.get("properties", {})
+        return {name: example_of(each, components) for name, each in properties.items()}
+    if kind == "array":
+        items = schema.get("items")
+        return [] if not items or schema.get("maxItems") == 0 else [example_of(items, components)]
+    return _EXAMPLES.get(str(kind), "text")
 
 
 def _tidy(schema: Any) -> Any:

@@ -114,14 +114,13 @@ class Relay:
     def _messages(
         self, call: models.StoredCall, dapp_name: str, audience: models.CallAudience, client: str | None
     ) -> list[OutgoingMessage]:
+        session_id, new_id = call.session_id, self._ids.random_uuid
+
         def message(webhook: str, notice: bytes, purpose: Purpose) -> OutgoingMessage:
-            message_id = self._ids.random_uuid()
-            return OutgoingMessage(
-                message_id, webhook, notice, purpose, client=client, subject=call.session_id
-            )
+            return OutgoingMessage(new_id(), webhook, notice, purpose, client=client, subject=session_id)
 
         messages = [
-            message(webhook, wire.write_topic_notice(call.session_id), TOPIC_WEBHOOK)
+            message(webhook, wire.write_topic_notice(session_id), TOPIC_WEBHOOK)
             for webhook in audience.webhooks
         ]
         if audience.push is not None:
@@ -253,11 +252,8 @@ SweepSlice: TypeAlias = Callable[[int, int, int, int], Awaitable[models.SweptSli
 
 def relay_sweeps(store: RelaySweepStore) -> tuple[Sweep, ...]:
     """The sweeps of the relay. Calls go before their sessions."""
-
-    async def sweep_webhooks(now_ms: int) -> int:
-        return await store.sweep_webhooks(now_ms, _SLICE)
-
-    return Walk(store.sweep_calls).sweep, Walk(store.sweep_sessions).sweep, sweep_webhooks
+    webhooks = partial(store.sweep_webhooks, limit=_SLICE)
+    return Walk(store.sweep_calls).sweep, Walk(store.sweep_sessions).sweep, webhooks
 
 
 class Walk:

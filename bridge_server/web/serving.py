@@ -96,7 +96,7 @@ class Gateway:
             middleware.request_log(
                 row, self._request_ids, self._connections, self._figures, self._lines, watchers.observer
             ),
-            middleware.traffic(row, watchers.record),
+            middleware.recording(row, watchers.record),
             middleware.cors(row.access.any_origin, row.access.origins),
             middleware.plain_chunks(),
             middleware.faults(row, watchers.strike),
@@ -146,7 +146,7 @@ def build_application(
                 quick.append(QuickRoute(found[1], found[2], found[3], route))
             elif "{" not in row.path:
                 fixed.append((row.path, route))
-    _add(application, _anything_else(otherwise), gateway)
+    _add(application, Route("*", r"/{anything:[\s\S]*}", "unrouted", otherwise, ANY_PAGE), gateway)
     application[QUICK_ROUTES] = quick, fixed
     return application
 
@@ -155,11 +155,8 @@ def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_
     """Runs the application: a handler ends when its client leaves, and bodies come as they were sent.
     Stopping waits for requests under way, at most twice `shutdown_seconds`.
     """
-    options: dict[str, Any] = {
-        "access_log": None,
-        "auto_decompress": False,
-        "keepalive_timeout": _KEEPALIVE_SECONDS,
-    }
+    options: dict[str, Any] = {"access_log": None, "auto_decompress": False}
+    options["keepalive_timeout"] = _KEEPALIVE_SECONDS
     has_pages, connections = application[HAS_PAGES], application.get(CONNECTIONS)
     refuse = partial(application[_GATEWAY].refuse, has_pages)
     if connections is not None:
@@ -188,16 +185,9 @@ async def _continue(request: web.Request) -> None:
 
 
 def _other_methods(path: str, rows: list[Route]) -> Route:
-    return Route(
-        method="*",
-        path=path,
-        name="other-method",
-        handler=_other_method_handler(rows),
-        access=Access(
-            any_origin=any(row.access.any_origin for row in rows),
-            origins=any_of(row.access.origins for row in rows),
-        ),
-    )
+    any_origin = any(row.access.any_origin for row in rows)
+    access = Access(any_origin=any_origin, origins=any_of(row.access.origins for row in rows))
+    return Route("*", path, "other-method", _other_method_handler(rows), access)
 
 
 def _other_method_handler(rows: list[Route]) -> Handler:
@@ -219,10 +209,6 @@ def _other_method_handler(rows: list[Route]) -> Handler:
         raise web.HTTPMethodNotAllowed(request.method, allowed)
 
     return other_method
-
-
-def _anything_else(handler: Handler) -> Route:
-    return Route(method="*", path=r"/{anything:[\s\S]*}", name="unrouted", handler=handler, access=ANY_PAGE)
 
 
 def _note_refusals(rows: Iterable[Route], request: web.Request) -> None:

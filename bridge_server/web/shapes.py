@@ -71,13 +71,12 @@ else:
     @cache
     def _typed_dict(shape: type) -> Any:
         make = import_module("typing_extensions").TypedDict
-        members = {name: each for base in reversed(shape.__mro__) for name, each in _own(base).items()}
+        members: dict[str, Any] = {}
+        for base in reversed(shape.__mro__):
+            members |= vars(base).get("__annotations__", {})
         made = make(shape.__name__, members)
         made.__module__, made.__doc__ = shape.__module__, shape.__doc__
         return made
-
-    def _own(shape: type) -> dict[str, Any]:
-        return vars(shape).get("__annotations__", {})
 
 
 class SuccessAnswer(TypedDict):

@@ -245,15 +245,9 @@ def batch_of(
 
 
 def _exchange(kind: Kind, path: str, seconds: float) -> Exchange:
+    took_ms, title = round(seconds * 1_000, 1), _title(kind)
     return Exchange(
-        kind.who,
-        kind.method,
-        path,
-        kind.route,
-        kind.status,
-        round(seconds * 1_000, 1),
-        summary=_title(kind),
-        about=kind.about,
+        kind.who, kind.method, path, kind.route, kind.status, took_ms, 0.0, title, about=kind.about
     )
 
 
