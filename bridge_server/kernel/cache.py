@@ -1,7 +1,5 @@
-"""A bounded cache of values that were read. The store stays the truth: a touched key is forgotten at once.
-
-Reads of one key that overlap become one read, and every caller gets the same bytes: a large value is in
-memory once, however many clients it is being sent to.
+"""A bounded cache of values that were read; a touched key is forgotten at once. Reads of one key that overlap
+become one read, and every caller gets the same bytes: a large value is in memory once.
 """
 
 import asyncio
@@ -67,12 +65,10 @@ class ReadCache:
         *,
         keeps_empty: bool = True,
     ) -> Cached:
-        """Read as of `now_ms`, and cache the shaped result unless the key was touched meanwhile: then it may
-        be outdated.
-
-        If a read of the key is under way that began after the last touch, wait for that read instead. The
-        owner of a value is known only after the read: the touch of any owner counts as a touch of every key
-        that is being read. Without `keeps_empty` a result that has no value is not cached.
+        """Read as of `now_ms`, or wait for a read that is under way; cache the shaped result unless the key
+        was touched meanwhile. The owner of a value is known only after the read: the touch of any owner
+        counts as a touch of every key that is being read. Without `keeps_empty` a result without value is not
+        cached.
         """
         if not self._capacity_bytes:
             return shape(await read())

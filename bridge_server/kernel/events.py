@@ -1,8 +1,6 @@
-"""Events: changes by a commit, announced once it is on disk. A listener subscribes to one type.
-
-The room that announces an event defines its type: a frozen dataclass of texts, whole numbers and tuples of
-them. So an event is its type's name and a JSON array of its fields, which a driver can carry to other
-processes.
+"""Events: changes by a commit, announced once it is on disk. The room that announces an event defines its
+type, a frozen dataclass of texts, whole numbers and tuples of them. So a driver can carry an event to other
+processes, as its type's name and its fields.
 """
 
 from collections.abc import Callable, Iterable
@@ -81,9 +79,8 @@ class UnreadableEventError(Exception):
 
 
 class EventTexts:
-    """Events of some types as texts, which a database driver carries from one process to the others. An event
-    is a JSON array: the name of its type, then its fields. A tuple is an array, too. Events of other types
-    are not carried: no other process needs to know of them.
+    """Events of some types as texts, which a database driver carries to other processes. An event is a JSON
+    array: the name of its type, then its fields. A tuple is an array, too.
     """
 
     def __init__(self, types: Iterable[type[DomainEvent]]) -> None:

@@ -1,7 +1,5 @@
-"""Deletes expired rows, a few at a time, so that no other write waits long.
-
-A clock that jumped may be wrong, and then everything seems to have expired: nothing is deleted for an hour,
-so that an operator can set it right.
+"""Deletes expired rows, a few at a time, so that no other write waits long. A clock that jumped may be wrong:
+nothing is deleted for an hour after that, so that an operator can set it right.
 """
 
 import asyncio
@@ -95,9 +93,7 @@ class Sweeper:
             return
 
     async def sweep(self, *, pauses: bool = True) -> int:
-        """Delete what had expired when it began, until each sweep has enough; returns the sum of rows. For a
-        caller that waits it does so without `pauses`.
-        """
+        """Delete what had expired when it began; returns the sum of rows. Pauses keep others from waiting."""
         async with self._turn:
             swept, now_ms, began = 0, self._clock.now_ms(), perf_counter()
             for sweep in self._sweeps:

@@ -67,9 +67,7 @@ class Relay:
         client: str | None,
         afford: Callable[[int], None],
     ) -> models.CallId:
-        """Store a call for the wallet and queue its webhooks; returns its id.
-
-        The session's lifetime is extended, to the minute: most calls of a burst need not write its row.
+        """Store a call for the wallet, extend its session and queue its webhooks; returns its id.
         `client` is the address that the dapp counts to, None when it is exempt. Before webhooks are queued,
         `afford` is called in another thread with the bytes that they take; its errors are raised, and nothing
         is stored.

@@ -90,16 +90,12 @@ def _lines(status: int, reason: str, headers: Mapping[str, str]) -> str:
 
 
 class WholeAnswer(ReadyResponse):
-    """An answer whose body, bytes or none, is whole from the start and written in one piece.
-
-    aiohttp prepares a response as if it might be streamed, compressed or given cookies, which costs more than
-    all else that a poll costs here. A short answer on a connection that stays open needs none of that: it is
-    a ready-made head, some fields and the body, joined once. In every other case aiohttp's own way is taken,
-    and the headers become a mapping, as they do for everybody who reads or changes them. Header values are
-    not checked: they are constant or were checked before.
-
-    A long answer goes out in slices, each when the one before has left: what waits for a slow client is the
-    body itself, which others may be sent too, and no copy of it.
+    """An answer whose body, bytes or none, is whole from the start. On a connection that stays open a short
+    one is a ready-made head, some fields and the body, joined once: what aiohttp does, in case a response is
+    streamed, compressed or given cookies, costs more than all else of a poll. In every other case aiohttp's
+    way is taken, with the headers as a mapping. Header values are not checked: they are constant or were
+    checked before. A long body goes out in slices: a slow client keeps the body itself waiting, which others
+    may be sent too, and no copy.
     """
 
     ready = _NOTHING

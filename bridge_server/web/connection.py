@@ -1,12 +1,10 @@
-"""aiohttp's connection, guarded: its number, its silence and its unread bytes are limited; and requests that
-aiohttp cannot read, answered in this server's own words.
+"""aiohttp's connection with limits of number, silence and unread bytes; and the answers to requests that
+aiohttp cannot read.
 
-A connection is "unread" as soon as one byte does not leave at once: with a high-water mark of 0 aiohttp's
-flow control says just that, and connections whose clients read cost nothing.
-
-aiohttp has no public way to answer a request that it cannot read. `RefusingRunner` relies on two undocumented
-facts: a server calls `request_factory`, and a connection calls `handle_error` for such a request. An aiohttp
-of which this is not true answers in its own words.
+With a high-water mark of 0 aiohttp's flow control says when a byte does not leave at once: connections whose
+clients read cost nothing. aiohttp has no public way to answer a request that it cannot read: `RefusingRunner`
+relies on a server calling `request_factory`, and a connection `handle_error`. An aiohttp of which this is not
+true answers in its own words.
 """
 
 import asyncio
@@ -37,13 +35,8 @@ TYPE_PREFIX = "urn:bridge-server:problem:"
 PAGES_PATH = "/docs"
 """The path of the first page of the documentation."""
 
-_HELP_PATH = f"{PAGES_PATH}/errors"
-"""The path of the pages about problems; each has a page by its code."""
-
 HAS_PAGES = web.AppKey("has_pages", bool)
-"""Whether an application has the pages about problems. In others the link would lead nowhere: on the ports of
-the metrics and of the console, on the listener for phones, in the control API of the headless wallet.
-"""
+"""Whether an application has the pages about problems. On other ports a link to them would lead nowhere."""
 
 QUICK_ROUTES = web.AppKey[tuple[list[QuickRoute], list[tuple[str, web.AbstractRoute]]]]("quick_routes")
 """An application's routes of one id, and its routes without one, by their paths."""
@@ -75,7 +68,7 @@ Refuse: TypeAlias = Callable[[web.BaseRequest, int, str], web.StreamResponse]
 
 def help_link(code: str) -> str:
     """The Link header field of a problem (RFC 8288): the page about its code."""
-    return f'<{_HELP_PATH}/{code}>; rel="help"'
+    return f'<{PAGES_PATH}/errors/{code}>; rel="help"'
 
 
 class RefusingRunner(web.AppRunner):
@@ -182,9 +175,7 @@ def _request_for_here(make: Callable[..., Any], message: RawRequestMessage, *oth
 
 
 def _in_origin_form(message: RawRequestMessage) -> RawRequestMessage:
-    """A request whose target is a URL, as its path and its host: the field Host counts no more (RFC 9112,
-    3.2.2). A target that is neither a path nor a URL leads nowhere.
-    """
+    """The request with path and host of its target, if that is a URL (RFC 9112, 3.2.2); else of no route."""
     url = message.url
     host = url.host_subcomponent
     if message.method == hdrs.METH_CONNECT or not url.absolute or host is None:

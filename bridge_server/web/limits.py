@@ -1,8 +1,6 @@
-"""Limits of callers: an address or a project has a token bucket for each limit, and is charged with each
-request or with each stored byte.
-
-`TokenBuckets` are the buckets as everything that charges uses them. `Quotas` keeps them in memory and on
-disk, for one process; `shared_limits` keeps them in a database that several processes share.
+"""Limits of callers: an address or a project has a token bucket for each limit, charged with each request or
+each stored byte. `Quotas` keeps the buckets of one process in memory and on disk; `web/shared_limits.py`
+keeps buckets in a database that several processes share.
 """
 
 import asyncio
@@ -443,11 +441,9 @@ def storage_limit(name: str, size_bytes: int, window_seconds: int) -> Limit:
 
 
 class StoredBytes:
-    """Charges clients for the bytes that they store, which come back over the lifetime of the stored data.
-
-    Each client address has a bucket (`bucket_key` returns its key, None for an exempt client), and all
-    clients together have one. They are charged once a body has been found valid, with the size of its stored
-    part.
+    """Charges the bytes that clients store, which come back over the lifetime of the stored data, to a bucket
+    of the client's address (`bucket_key` returns its key, None for an exempt client) and one of all clients.
+    They are charged once a body was found valid, with the size of its stored part.
     """
 
     def __init__(
@@ -519,9 +515,7 @@ class Bill:
         self._loop = asyncio.get_running_loop()
         self._is_charged = True
         self.late: Awaitable[None] | None = None
-        """If not None, to be awaited in the `with` block before anything is stored: the rest of the
-        charge.
-        """
+        """The rest of the charge, to be awaited in the `with` block before anything is stored; None: none."""
         self._reset_us = quotas.take(buckets, size_bytes)
         if self._reset_us is None:
             late = quotas.charge_costs(_costs(buckets, size_bytes))

@@ -1,8 +1,5 @@
-"""The layers around a handler, one function each, and the coroutine that runs them.
-
-`Gateway.layers` of `web/serving.py` has their order.
-
-A layer is what it does on entering and on leaving, as plain functions. Only what must wait is awaited: a
+"""The layers around a handler, one function each, and the coroutine that runs them; `Gateway.layers` of
+`web/serving.py` has their order. A layer is what it does on entering and on leaving, as plain functions: a
 coroutine for each layer would cost more than the layers do.
 """
 

@@ -44,9 +44,8 @@ _EXEMPT = "exempt"
 
 @dataclass(slots=True)
 class UnreadLimits:
-    """Limits of bytes that clients have not read yet: for one client address, and for all together.
-    `patience_seconds` is the longest time for which a client may read nothing. The values may be changed at
-    any time.
+    """Limits of bytes that clients have not read yet, and the longest time for which a client may read
+    nothing. The values may be changed at any time.
     """
 
     address_bytes: int
@@ -56,13 +55,10 @@ class UnreadLimits:
 
 @dataclass(slots=True)
 class ConnectionLimits:
-    """Limits of open connections: for one client address, for all together, and of their silence and unread
-    bytes.
-
-    Above `per_address` a new connection is refused. Above `in_all` none is refused, but each new connection
-    ends the oldest one that has sent no request yet, or else one that waits for its next request. A
-    connection is closed when no request has come within `head_seconds`. The values may be changed at any
-    time.
+    """Limits of open connections, which may be changed at any time. Above `per_address`, connections of one
+    client address, a new one is refused. Above `in_all` each new connection ends the oldest one that has sent
+    no request yet, or else one that waits for its next request. A connection is closed when no request has
+    come within `head_seconds`.
     """
 
     per_address: int
@@ -274,15 +270,11 @@ class _Account:
 
 
 class Unread:
-    """Counts the bytes that clients have not read yet, and cuts off connections with too many.
-
-    Only connections whose client does not keep up are known here, so the others cost nothing. Bytes are
-    counted per client address and in all. Above a limit, connections are cut off in the order of their rent:
-    unread bytes times the seconds since the client last read any. So a client that reads stays, and a new
-    client is served. One connection is left, however much it has to send: a single answer may be larger than
-    the limit.
-
-    `on_cut` is called with the address of each connection that is cut off.
+    """Counts the bytes that clients have not read yet, per client address and in all, and cuts off
+    connections with too many. Only connections whose client does not keep up are known here: the others cost
+    nothing. Above a limit, connections are cut off in the order of their rent, unread bytes times the seconds
+    since the client last read any: a client that reads stays. One connection is left, since a single answer
+    may be larger than the limit. `on_cut` is called with the address of each connection that is cut off.
     """
 
     def __init__(self, limits: UnreadLimits, on_cut: Callable[[str | None], None]) -> None:

@@ -1,8 +1,6 @@
-"""Requests as an operator sees them: the record of the last ones, figures of clients by address, and
-when each side of a session was last seen.
-
-The outermost layer of middleware calls an `Observer`, which puts plain reads off: they are counted and
-recorded together, 128 at a time or when somebody reads them. A hot request costs almost nothing more.
+"""Requests as an operator sees them: the record of the last ones, figures of clients by address, and when
+each side of a session was last seen. The outermost layer of middleware calls an `Observer`, which counts and
+records plain reads together, 128 at a time or when somebody looks: a hot request costs almost nothing more.
 """
 
 import re
@@ -90,11 +88,9 @@ class Client(NamedTuple):
 
 
 class Clients:
-    """The figures of clients by address, in bounded memory.
-
-    The figures of the last hour are twelve periods of five minutes, and totals since the start are the sum of
-    all periods. Each table has at most a thousand addresses: when it is full, only the heaviest of each kind
-    stay, whatever is sent. `turn` begins a new period, and is to be called every few minutes.
+    """The figures of clients by address: twelve periods of five minutes, and totals since the start. A table
+    has at most a thousand addresses: when it is full, only the heaviest of each kind stay. `turn` begins a
+    new period, and is to be called every few minutes.
     """
 
     def __init__(self, clock: Clock) -> None:

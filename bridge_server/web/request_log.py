@@ -197,11 +197,8 @@ def note_refusal(
 
 class TurnedAway:
     """Logs requests that a guard or a token kept out: a line for each reason and client, at most once a
-    minute.
-
-    Each line has the remedy, and the number of such refusals since the line before.
-
-    `event` names the line, and `token_setting` the setting with the bearer token.
+    minute, with the remedy and the number of such refusals since the line before. `event` names the line, and
+    `token_setting` the setting with the bearer token.
     """
 
     def __init__(self, addresses: ClientAddresses, clock: Clock, event: str, token_setting: str) -> None:

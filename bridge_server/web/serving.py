@@ -1,7 +1,5 @@
-"""From rows to an aiohttp application: one flat route table, every path of it behind the gateway.
-
-Each path also answers the methods that it has no row for (405, or a browser's preflight), and one last
-row answers every other path (404). A request that cannot be read is refused with a problem, too.
+"""From rows to an aiohttp application: one flat route table, every path of it behind the gateway. A path also
+answers methods that have no row (405, or a browser's preflight), and one last row all other paths (404).
 """
 
 import asyncio

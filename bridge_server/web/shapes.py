@@ -1,7 +1,5 @@
-"""The shapes of answers, and functions that send them.
-
-An answer is a TypedDict: the type checker holds what is sent against what is described, and until somebody
-asks for the description it is a class with annotations.
+"""The shapes of answers, and functions that send them. An answer is a TypedDict: the type checker holds what
+is sent against what is described.
 """
 
 from collections.abc import Awaitable, Callable
@@ -57,9 +55,7 @@ if TYPE_CHECKING:
 else:
 
     class TypedDict:
-        """A TypedDict for the type checker; for pydantic one is made when a schema is drawn. Each costs a
-        start 0.1 ms, and the operator's side has eighty.
-        """
+        """A plain class until a schema is drawn: each TypedDict takes 0.1 ms of a start."""
 
         def __new__(cls, name: str, members: dict[str, Any]) -> type:
             return type(name, (cls,), {"__annotations__": members})

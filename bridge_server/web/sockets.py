@@ -1,7 +1,6 @@
-"""WebSockets (RFC 6455): a response that goes on as a conversation in JSON.
-
-Frames for many clients are made once and written straight to their transports, as in an event stream. There
-is no compression: messages are encrypted, and a compressor would be most of the memory of an idle socket.
+"""WebSockets (RFC 6455): a response that goes on as a conversation in JSON. Frames for many clients are made
+once and written straight to their transports. Nothing is compressed: messages are encrypted, and a compressor
+would be most of the memory of an idle socket.
 """
 
 import asyncio
@@ -64,9 +63,7 @@ class Party(Protocol):
 
 
 class LoopTurn:
-    """One turn of the event loop after another: the sockets that have pushed a frame in it write the others
-    when it ends. One callback for all of them is cheaper than one each.
-    """
+    """The sockets that pushed a frame in a turn of the event loop: one callback has them write the rest."""
 
     def __init__(self) -> None:
         self._sockets: list[Socket] = []
@@ -96,10 +93,7 @@ class Socket(PromptSocket):
         come_back: WSCloseCode | None = None,
         turn: LoopTurn | None = None,
     ) -> None:
-        """`come_back` is the code for clients that may come back; None: 1013, or 1011 after a failure.
-
-        Many sockets may have one `turn`.
-        """
+        """`come_back` is the code for clients that may come back; None: 1013, or 1011 after a failure."""
         super().__init__(
             party.hear,
             autoclose=False,

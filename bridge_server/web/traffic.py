@@ -1,8 +1,6 @@
-"""The record of requests: the last ones that the server answered and sent, in memory, and the long polls that
-wait now.
-
-In test mode a layer of middleware records each request with its contents. In production requests that did not
-wait come in batches from `web/recorder.py`, and their entries are made when somebody reads them.
+"""The record in memory of the last requests, answered and sent, and of the long polls that wait now. In test
+mode a layer of middleware records each request with its contents. In production requests that did not wait
+come in batches from `web/recorder.py`, and their entries are made when somebody reads them.
 """
 
 import re
@@ -58,11 +56,10 @@ class Contents:
 @dataclass(slots=True)
 class Exchange:
     """A request and its answer, as the record shows them. `who` is the side that sent it, such as `dapp`, or
-    `bridge` for this server.
-
-    `status` is 499 when the client left before the answer, and 0 when a receiver gave none, or none yet.
-    `waited_seconds` is how long a long poll was held; `summary` says in a few words what a request is about.
-    `about` holds ids of sessions and calls that the path does not name: it is searched, and never shown.
+    `bridge` for this server. `status` is 499 when the client left before the answer, and 0 when a receiver
+    gave none, or none yet. `waited_seconds` is how long a long poll was held; `summary` says in a few words
+    what a request is about. `about` holds ids of sessions and calls that the path does not name: it is
+    searched, and never shown.
     """
 
     who: str
@@ -391,9 +388,7 @@ class TrafficLog:
         return islice(self._answered_after(change), MOST_REQUESTS)
 
     def changed_after(self, change: int) -> Iterator[Recorded]:
-        """The exchanges that were answered after this change, and long polls that began to wait after it and
-        still do; the newest change first.
-        """
+        """The exchanges answered after this change, and polls that wait since then; the newest change first."""
         waiting = takewhile(lambda each: each.number > change, reversed(self._waiting.values()))
         return merge(self.answered_after(change), waiting, key=lambda each: each.change, reverse=True)
 
