@@ -87,12 +87,8 @@ def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
 
 
 def _operation(row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "operationId": row.name,
-        "tags": [about.tag],
-        "summary": about.summary,
-        "description": about.text,
-    }
+    fields: dict[str, Any] = {"operationId": row.name, "tags": [about.tag], "summary": about.summary}
+    fields["description"] = about.text
     others = [each for each in about.parameters if each.place != "path"]
     waits = WAIT_PARAMETERS if about.polls else ()
     if parameters := [*path_parameters(row, about), *map(other_parameter, (*others, *waits))]:
@@ -112,17 +108,14 @@ def _answer(answer: DescribedAnswer, row: Route, about: About, schemas: Schemas)
         names += ("RateLimit", "RateLimit-Policy")
     if about.polls:
         names.append("Preference-Applied")
-    fields: dict[str, Any] = {
-        "description": answer.meaning,
-        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
-    }
+    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+    fields: dict[str, Any] = {"description": answer.meaning, "headers": headers}
     if answer.shape is not None:
         fields["content"] = {answer.media_type: schemas.content(answer.shape)}
     return fields
 
 
 def _schemes(row: Route) -> tuple[str, ...]:
-    """The names of the tokens of which a request needs one."""
     return (_SCHEME_OF.get(row.who, "metricsToken"),) if row.access.takes_token else ()
 
 
@@ -166,12 +159,8 @@ def path_parameters(row: Route, about: About) -> list[dict[str, Any]]:
 
 def other_parameter(parameter: Parameter) -> dict[str, Any]:
     """A parameter of the query, or a header field."""
-    fields: dict[str, Any] = {
-        "name": parameter.name,
-        "in": parameter.place,
-        "description": parameter.text,
-        "schema": dict(parameter.schema),
-    }
+    fields: dict[str, Any] = {"name": parameter.name, "in": parameter.place, "description": parameter.text}
+    fields["schema"] = dict(parameter.schema)
     if parameter.example is not None:
         is_number = parameter.schema.get("type") == "integer"
         fields["example"] = int(parameter.example) if is_number else parameter.example

@@ -279,7 +279,6 @@ class Site:
         return self._filled("front.html", NAME, "", facts)
 
     def _maker(self, name: str) -> Callable[[], MadePage] | None:
-        """The function that makes the page of this name; None if there is no such page."""
         folder, _, code = name.rpartition("/")
         if (maker := self._makers.get(name)) is not None:
             return maker

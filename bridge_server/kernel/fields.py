@@ -20,11 +20,8 @@ PUSH_TOKEN_MAX_CHARACTERS = 4096
 _URL_CHARACTERS = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]*", re.ASCII)
 
 _NO_ORIGIN = "must be an origin and nothing more, such as https://app.example.org"
-
 _SCHEME_NAME = r"[A-Za-z][A-Za-z0-9+.\-]*+"
-
 _SCHEME = re.compile(_SCHEME_NAME)
-
 _WHOLE_SECONDS = re.compile(r"[0-9]{1,15}")
 
 

@@ -188,7 +188,6 @@ class RelayReads:
         return wire.write_payload(call.payload), call.expires_at_ms
 
     def _poll(self, reading: _Reading[Any], any_id: str, wait_seconds: int) -> Awaitable[Cached | None]:
-        """Read the thing of this id, at once or when it has a value."""
         key, now_ms = (reading.kind, any_id), self._clock.now_ms()
         remembered = self._cache.get(key, now_ms)
         if remembered is not None and (remembered.value is not None or not wait_seconds):

@@ -222,15 +222,9 @@ class Instruments(NamedTuple):
 
 def attempted(message: OutgoingMessage, outcome: Outcome, started: float, path: str, route: str) -> Exchange:
     """An attempt to deliver that has begun at `started`, for the record of requests."""
+    status, took_ms = outcome.status or 0, round((perf_counter() - started) * 1_000, 1)
     return Exchange(
-        who=BRIDGE,
-        method="POST",
-        path=path,
-        route=route,
-        status=outcome.status or 0,
-        milliseconds=round((perf_counter() - started) * 1_000, 1),
-        summary=outcome.reason,
-        about=about(message),
+        BRIDGE, "POST", path, route, status, took_ms, summary=outcome.reason, about=about(message)
     )
 
 

@@ -175,12 +175,8 @@ def read_after(query: Mapping[str, str]) -> int:
 
 def clock_fields(reading: instruments.ClockState) -> TestClockAnswer:
     """The clock after a move, and how much became due by it."""
-    return {
-        "now": rfc3339(reading.now_ms),
-        "frozen": reading.frozen,
-        "swept": reading.swept,
-        "delivered": reading.delivered,
-    }
+    now_ms, frozen, swept, delivered = reading
+    return {"now": rfc3339(now_ms), "frozen": frozen, "swept": swept, "delivered": delivered}
 
 
 def _fault_at(pointer: str, detail: str) -> InvalidInputError:

@@ -68,12 +68,10 @@ _EVENT_HEADERS = ready_made(
 
 _heads: dict[tuple[int, int], tuple[bytes, int, CIMultiDictProxy[str]]] = {}
 """The beginnings of heads by their status and the identity of their ready-made headers, each with the second
-in which it was made, and with the headers, which are kept alive. These are constants, some dozens in all.
-"""
+in which it was made, and with the headers, which are kept alive. These are constants, some dozens in all."""
 
 
 def _head_of(status: int, reason: str, headers: CIMultiDictProxy[str]) -> bytes:
-    """The status line, the ready-made header fields and the date."""
     second = int(time())
     found = _heads.get((status, id(headers)))
     if found is not None and found[1] == second:
@@ -174,7 +172,6 @@ class WholeAnswer(ReadyResponse):
         return b"".join((head, f"{fields}Content-Length: {len(body)}\r\n\r\n".encode(), body))
 
     def _fields(self) -> str:
-        """The lines of the header fields that the layers have added."""
         fields = ""
         if self.limits is not None:
             policy, standing = self.limits
@@ -430,11 +427,8 @@ class StaticFiles:
         """The path of each file, by its name."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """The file that the path names."""
-        return self.file(request.match_info["name"])
-
-    def file(self, name: str) -> web.Response:
-        """The file of this name with its digest. Raises HTTPNotFound."""
+        """The file that the path names, with its digest. Raises HTTPNotFound."""
+        name = request.match_info["name"]
         if name not in self._files:
             raise web.HTTPNotFound
         body, headers = self._files[name]

@@ -10,17 +10,11 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from aiohttp import web
 
+from bridge_server.kernel import token_bucket
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, LimitError
 from bridge_server.kernel.events import DomainEvent
-from bridge_server.kernel.token_bucket import (
-    MICROSECONDS,
-    Limit,
-    Spending,
-    reckoned_anew,
-    spend,
-    whole_seconds,
-)
+from bridge_server.kernel.token_bucket import MICROSECONDS, Limit, Spending, spend, whole_seconds
 from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import Database, Statement, Transaction, scalar, sweeping, transaction
 from bridge_server.web.answers import declare_on
@@ -382,7 +376,7 @@ class Quotas:
         for name, key, full_at_us, interval_us in buckets:
             if interval_us is not None:
                 known_us = self._interval_us.setdefault(name, interval_us)
-                full_at_us = reckoned_anew(full_at_us, now_us, interval_us, known_us)
+                full_at_us = token_bucket.reckoned_anew(full_at_us, now_us, interval_us, known_us)
             self._full_at_us[name, key] = full_at_us
 
     def _follow(self, limits: Sequence[Limit], now_us: int) -> None:
@@ -396,7 +390,7 @@ class Quotas:
         self._interval_us[limit.name] = limit.interval_us
         for bucket, full_at_us in self._full_at_us.items():
             if bucket[0] == limit.name:
-                self._full_at_us[bucket] = reckoned_anew(
+                self._full_at_us[bucket] = token_bucket.reckoned_anew(
                     full_at_us, now_us, before_us, limit.interval_us, limit.gain
                 )
 
@@ -479,14 +473,14 @@ class StoredBytes:
     def covers(self, address: str | None, size_bytes: int) -> bool:
         """Whether this many bytes can be charged to the key now; None is exempt. Any thread may call it."""
         try:
-            self._quotas.require_costs(_costs(self._buckets(address), size_bytes))
+            self._quotas.require_costs(costs_of(self._buckets(address), size_bytes))
         except QuotaError:
             return False
         return True
 
     def pay(self, address: str | None, size_bytes: int) -> None:
         """Charge the key for the stored bytes."""
-        self._quotas.charge_what_is_left(_costs(self._buckets(address), size_bytes))
+        self._quotas.charge_what_is_left(costs_of(self._buckets(address), size_bytes))
 
     def _buckets(self, address: str | None) -> tuple[Bucket, ...]:
         own = self.per_address
@@ -518,7 +512,7 @@ class Bill:
         """The rest of the charge, to be awaited in the `with` block before anything is stored; None: none."""
         self._reset_us = quotas.take(buckets, size_bytes)
         if self._reset_us is None:
-            late = quotas.charge_costs(_costs(buckets, size_bytes))
+            late = quotas.charge_costs(costs_of(buckets, size_bytes))
             if late is not None:
                 self._is_charged, self.late = False, self._charge_late(late)
 
@@ -533,11 +527,11 @@ class Bill:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and self._is_charged and issubclass(kind, BridgeError):
             for size_bytes in (self._size_bytes, self._more_bytes):
-                self._quotas.give_back(_costs(self._buckets, size_bytes))
+                self._quotas.give_back(costs_of(self._buckets, size_bytes))
 
     def afford(self, size_bytes: int) -> None:
         """Charge further stored bytes, in the transaction's thread, at each run. Raises QuotaError."""
-        self._quotas.require_costs(_costs(self._buckets, size_bytes))
+        self._quotas.require_costs(costs_of(self._buckets, size_bytes))
         self._loop.call_soon_threadsafe(self._pay, size_bytes)
 
     def declared_on(self, answer: web.Response) -> web.Response:
@@ -557,7 +551,7 @@ class Bill:
     def _pay(self, size_bytes: int) -> None:
         if not self._more_bytes:
             self._more_bytes = size_bytes
-            self._quotas.charge_what_is_left(_costs(self._buckets, size_bytes))
+            self._quotas.charge_what_is_left(costs_of(self._buckets, size_bytes))
 
 
 def _cost(bucket: BucketId, limit: Limit, size_bytes: int) -> Cost:
@@ -565,7 +559,8 @@ def _cost(bucket: BucketId, limit: Limit, size_bytes: int) -> Cost:
     return Cost(bucket[1], limit, min(size_bytes, limit.burst))
 
 
-def _costs(buckets: tuple[Bucket, ...], size_bytes: int) -> list[Cost]:
+def costs_of(buckets: Sequence[Bucket], size_bytes: int) -> list[Cost]:
+    """The charge of several buckets for this many bytes."""
     return [_cost(*bucket, size_bytes) for bucket in buckets]
 
 

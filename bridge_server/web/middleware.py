@@ -15,15 +15,7 @@ from bridge_server.kernel import errors
 from bridge_server.web import aiohttp_internals, metrics, open_connections, prefer, problems, sockets, traffic
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.answers import EventStream, declare_on, name_on, share_on, share_with
-from bridge_server.web.limits import (
-    NOTHING_CHARGED,
-    Charged,
-    QuotaError,
-    Standing,
-    TokenBuckets,
-    declare,
-    far_from,
-)
+from bridge_server.web.limits import NOTHING_CHARGED, Charged, QuotaError, TokenBuckets, declare, far_from
 from bridge_server.web.recorder import LEFT_OUT, REFUSED_BY, HeldPoll, Note, Observer, asks_to_wait
 from bridge_server.web.request_log import RequestLines, note_failure, note_refusal
 from bridge_server.web.routes import AllowedOrigins, Handler, Identify, Route
@@ -48,8 +40,8 @@ class Passage:
     """The long poll that it is, for the figures of clients."""
     recorded: traffic.Recorded | None = None
     """The long poll that it is, in the record of test mode."""
-    standing: Standing | None = None
-    """The rest of its limits, of which all are far."""
+    standing: tuple[str, str] | None = None
+    """The header fields RateLimit-Policy and RateLimit, if all of its limits are far."""
     charged: Charged = NOTHING_CHARGED
     """The charge, if one of its limits is near."""
 
@@ -197,7 +189,7 @@ def answer_to(error: Exception, request: web.Request, route: str) -> web.StreamR
         note_refusal(request, route, error.status, problems.code_of_http(error), request_id)
         return problems.problem_of_http(error, request)
     if isinstance(error, _OrderedAnswer):
-        return _ordered_answer(request, error.fault)
+        return problems.problem_of_ordered_fault(error.status, error.retry_after_seconds, request)
     if isinstance(error, ConnectionError):  # the client left while its request was read
         raise asyncio.CancelledError from error
     note_failure(request, error, request_id)
@@ -288,9 +280,8 @@ def rate_limits(
 def _charging_addresses(
     row: Route, addresses: ClientAddresses, quotas: TokenBuckets
 ) -> Callable[[Passage], Awaitable[None] | None]:
-    limits, charge, bucket_key, charge_far = (
-        row.limits, quotas.charge, addresses.bucket_key, far_from(row.limits, quotas)
-    )  # fmt: skip
+    limits, charge, bucket_key = row.limits, quotas.charge, addresses.bucket_key
+    charge_far = far_from(limits, quotas)
 
     def enter(passage: Passage) -> Awaitable[None] | None:
         address = bucket_key(passage.request)
@@ -433,9 +424,9 @@ Strike: TypeAlias = Callable[[str], RequestFault | None]
 
 
 class _OrderedAnswer(Exception):  # noqa: N818 - it is no error: the test has ordered it
-    def __init__(self, fault: RequestFault) -> None:
+    def __init__(self, status: int, retry_after_seconds: int | None) -> None:
         super().__init__()
-        self.fault = fault
+        self.status, self.retry_after_seconds = status, retry_after_seconds
 
 
 def faults(row: Route, strike: Strike | None) -> Layer | None:
@@ -459,15 +450,7 @@ async def _suffer(request: web.Request, fault: RequestFault) -> None:
             request.transport.abort()
         raise ConnectionResetError  # as if the client had left
     if fault.status is not None:
-        raise _OrderedAnswer(fault)
-
-
-def _ordered_answer(request: web.Request, fault: RequestFault) -> web.Response:
-    assert fault.status is not None
-    response = problems.problem_of_ordered_fault(fault.status, request)
-    if fault.retry_after_seconds is not None:
-        response.headers["Retry-After"] = str(fault.retry_after_seconds)
-    return response
+        raise _OrderedAnswer(fault.status, fault.retry_after_seconds)
 
 
 # The record of every request with its contents; composed only in test mode.

@@ -182,12 +182,10 @@ class Connections:
             await asyncio.sleep(_ARRIVAL_TICK_SECONDS)
 
     def _end_silent(self) -> None:
-        """Close the connections on which no request came within `head_seconds`."""
         self._next_look = None
         latest = asyncio.get_running_loop().time() - self._limits.head_seconds
-        for connection in list(
-            takewhile(lambda each: self._silent_since[each] <= latest, self._silent_since)
-        ):
+        silent = takewhile(lambda each: self._silent_since[each] <= latest, self._silent_since)
+        for connection in list(silent):
             del self._silent_since[connection]
             if not connection.has_asked:
                 self.silent += 1
@@ -394,14 +392,11 @@ class Unread:
 
     def _relieve(self) -> None:
         self._is_relief_due = False
-        full = [
-            address
-            for address, account in self._of_address.items()
-            if account.total_bytes > self._limits.address_bytes
-        ]
+        limit = self._limits.address_bytes
+        full = [address for address, account in self._of_address.items() if account.total_bytes > limit]
         for address in full:
             own = [backlog for backlog in self._waiting if backlog.address == address]
-            self._cut_dearest(own, self._of_address[address], self._limits.address_bytes)
+            self._cut_dearest(own, self._of_address[address], limit)
         if self._all.total_bytes > self._limits.total_bytes:
             self._cut_dearest(list(self._waiting), self._all, self._limits.total_bytes)
 
@@ -434,7 +429,6 @@ class Unread:
         self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._look)
 
     def _look(self) -> None:
-        """Cut off each connection that has taken nothing for too long."""
         self._next_look = None
         now = asyncio.get_running_loop().time()
         for backlog in list(self._waiting):

@@ -123,10 +123,15 @@ def problem_of_refusal(status: int, detail: str, request_id: str, has_help: bool
     return _written(code, title, status, detail, request_id, has_help)
 
 
-def problem_of_ordered_fault(status: int, request: web.Request) -> web.Response:
+def problem_of_ordered_fault(
+    status: int, retry_after_seconds: int | None, request: web.Request
+) -> web.Response:
     """The answer that a test has ordered (`serve --test`)."""
     title = HTTPStatus(status).phrase if status in _STATUSES else "An ordered fault"
-    return _problem(ORDERED_FAULT, title, status, "The test has ordered this answer.", request)
+    response = _problem(ORDERED_FAULT, title, status, "The test has ordered this answer.", request)
+    if retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(retry_after_seconds)
+    return response
 
 
 def problem_of_bug(request: web.Request) -> web.Response:

@@ -34,8 +34,7 @@ _MINUTE_SECONDS = 60
 
 LEFT_OUT = frozenset({"console", "operator", "reader", "test"})
 """The sides (`Route.who`) whose requests are not recorded: an operator who reads the record would fill it,
-and so would the pages of the documentation with their stylesheets and scripts.
-"""
+and so would the pages of the documentation with their stylesheets and scripts."""
 
 REFUSED_BY = web.RequestKey("refused_by", str)
 """The name of the limit that refused a request."""
@@ -343,12 +342,10 @@ class HeldPoll(NamedTuple):
 
 Begin: TypeAlias = Callable[[web.Request], HeldPoll | None]
 """Called with each request of a route that may hold it, before its handler; returns the poll if it asks to
-wait.
-"""
+wait."""
 Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, int, float, float, HeldPoll | None], None]
 """Called with each request when it is over: the request, its answer (None: the client has left), the status,
-when it began (of the performance counter), the seconds that it took, and the poll that was held.
-"""
+when it began (of the performance counter), the seconds that it took, and the poll that was held."""
 
 
 class Observer:

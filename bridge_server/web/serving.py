@@ -21,7 +21,7 @@ from bridge_server.web.open_connections import CONNECTIONS, Connections
 from bridge_server.web.problems import RequestIds, code_of_refusal, problem_of_refusal
 from bridge_server.web.recorder import Observer
 from bridge_server.web.request_log import RequestLines, note_refusal
-from bridge_server.web.routes import ANY_PAGE, Access, Handler, Route, any_of, forgiving, rows_by_path
+from bridge_server.web.routes import ANY_PAGE, Access, Handler, Route, any_of, forgiving
 from bridge_server.web.traffic import TrafficLog
 
 _REFUSED = "refused"
@@ -135,7 +135,10 @@ def build_application(
     quick: list[QuickRoute] = []
     fixed: list[tuple[str, web.AbstractRoute]] = []
     forgiven = tuple(row._replace(path=forgiving(row.path)) for row in rows if row.forgives_slashes)
-    for path, rows_of_path in rows_by_path(rows + forgiven).items():
+    by_path: dict[str, list[Route]] = {}
+    for row in rows + forgiven:
+        by_path.setdefault(row.path, []).append(row)
+    for path, rows_of_path in by_path.items():
         for row in (*rows_of_path, _other_methods(path, rows_of_path)):
             route = _add(application, row, gateway)
             if row.method == "*":
@@ -210,7 +213,6 @@ def _other_method_handler(rows: list[Route]) -> Handler:
 
 
 def _note_refusals(rows: Iterable[Route], request: web.Request) -> None:
-    """Report a browser's preflight whose request the guard of a row would refuse."""
     for row in rows:
         guard, on_refusal = row.access.guard, row.access.on_refusal
         if guard is None or on_refusal is None:

@@ -84,8 +84,7 @@ class SuccessAnswer(TypedDict):
 Work: TypeAlias = Callable[[web.Request], Awaitable[object]]
 """Carries a request out. It returns the answer; None for a change that answers only its success.
 
-Its docstring and its type are the route's description.
-"""
+Its docstring and its type are the route's description."""
 
 
 def answering(work: Work) -> Handler:

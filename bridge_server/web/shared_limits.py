@@ -14,7 +14,7 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.token_bucket import Limit, Spending, spend
 from bridge_server.kernel.values import dataclass
 from bridge_server.storage.postgres.buckets import SharedBuckets, refusal
-from bridge_server.web.limits import Bucket, BucketId, Charge, Charged, Cost, QuotaError
+from bridge_server.web.limits import Bucket, BucketId, Charge, Charged, Cost, QuotaError, costs_of
 
 _SHARE = 50
 
@@ -135,9 +135,7 @@ class SharedQuotas:
     def take(self, buckets: Sequence[Bucket], tokens: int) -> int | None:
         for position, (bucket, limit) in enumerate(buckets):
             if not self._take(bucket, limit, min(tokens, limit.burst)):
-                self.give_back(
-                    [Cost(key, each, min(tokens, each.burst)) for (_, key), each in buckets[:position]]
-                )
+                self.give_back(costs_of(buckets[:position], tokens))
                 return None
         return self.standing(*buckets[0]).spending.reset_us
 
@@ -329,7 +327,6 @@ class SharedQuotas:
                 self._do(self._return(limit, bucket[1], usable))
 
     def _prune(self) -> None:
-        """Forget leases without tokens whose buckets are full."""
         now_us = self._clock.now_us()
         self._leases = {
             bucket: lease

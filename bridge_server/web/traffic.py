@@ -111,7 +111,6 @@ def summary_of(route: str, status: int, sent: bytes, body: bytes) -> str:
 
 
 def _first_fault(body: bytes) -> str:
-    """The first fault of a problem, with its place, or its detail."""
     problem = orjson.loads(body)
     for fault in problem.get("errors", ()):
         return f"{fault['pointer']} {fault['detail']}"
@@ -162,7 +161,6 @@ def _members(text: bytes) -> dict[str, Any]:
 
 
 def _of_notify(_: bytes, answered: bytes) -> str:
-    """How many accounts were sent a notification, and how many were not and why."""
     answer = orjson.loads(answered)
     missed = Counter(each["reason"].replace("_", " ") for each in answer["failed"])
     missed["not subscribed"] += len(answer["not_found"])
@@ -263,8 +261,7 @@ APPROVAL = "approval"
 
 Watch: TypeAlias = Callable[[Recorded], None]
 """Sees each exchange when it is over, and an approval also when it begins to wait. It must be quick, for the
-answer waits for it, and must not raise.
-"""
+answer waits for it, and must not raise."""
 
 
 class TrafficLog:
@@ -388,7 +385,7 @@ class TrafficLog:
         return islice(self._answered_after(change), MOST_REQUESTS)
 
     def changed_after(self, change: int) -> Iterator[Recorded]:
-        """The exchanges answered after this change, and polls that wait since then; the newest change first."""
+        """The exchanges answered after this change, and polls that wait since then; newest change first."""
         waiting = takewhile(lambda each: each.number > change, reversed(self._waiting.values()))
         return merge(self.answered_after(change), waiting, key=lambda each: each.change, reverse=True)
 
