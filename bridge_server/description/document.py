@@ -463,21 +463,16 @@ _RESPONSES = {
 
 
 def _message(name: str, tag: str, summary: str, text: str, shape: Any, schemas: Schemas) -> dict[str, Any]:
+    headers = []
+    for header, meaning in _HEADERS.items():
+        fields = {"name": header, "in": "header", "required": header != _OPTIONAL_HEADER}
+        headers.append(fields | {"description": meaning, "schema": {"type": "string"}})
     return {
         "operationId": name,
         "tags": [tag],
         "summary": summary,
         "description": text,
-        "parameters": [
-            {
-                "name": header,
-                "in": "header",
-                "required": header != _OPTIONAL_HEADER,
-                "description": meaning,
-                "schema": {"type": "string"},
-            }
-            for header, meaning in _HEADERS.items()
-        ],
+        "parameters": headers,
         "requestBody": {"required": True, "content": {JSON: schemas.content(shape)}},
         "responses": _RESPONSES,
         "security": [],

@@ -1,6 +1,4 @@
-"""Rules for single values that several rooms take from outside: URLs and origins, parts of URIs (RFC 3986),
-IP addresses, Retry-After; and suggestions for a misspelt word.
-"""
+"""Rules for values from outside: URLs, origins, parts of URIs (RFC 3986), IP addresses, Retry-After, words."""
 
 import re
 from collections.abc import Iterable
@@ -46,9 +44,7 @@ def http_url(text: str) -> str:
 
 
 def web_origin(text: str) -> str:
-    """Return the origin of web pages as browsers spell it: scheme and host, and a port that is not the
-    scheme's own. Raises ValueError for anything that is more or less than that.
-    """
+    """Return an origin as browsers spell it, without the scheme's own port. Raises ValueError otherwise."""
     try:
         parts = urlsplit(http_url(text))
     except ValueError as error:

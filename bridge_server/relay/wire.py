@@ -204,15 +204,14 @@ def write_push_notice(
     session_id: models.SessionId, call_id: models.CallId, push: models.PushDetails, dapp_name: str
 ) -> bytes:
     """The notice of a new call to the wallet's push webhook."""
-    return orjson.dumps(
-        {
-            "sessionId": session_id,
-            "callId": call_id,
-            "pushType": push.type,
-            "pushToken": push.token,
-            "dappName": dapp_name,
-        }
-    )
+    notice = {
+        "sessionId": session_id,
+        "callId": call_id,
+        "pushType": push.type,
+        "pushToken": push.token,
+        "dappName": dapp_name,
+    }
+    return orjson.dumps(notice)
 
 
 def write_topic_notice(topic: str) -> bytes:

@@ -121,7 +121,7 @@ class Sent:
         return self.text("topic", "sessionId")
 
     def matches(self, channel: str | None, topic: str | None, account: str | None) -> bool:
-        """Whether the message has these properties; None stands for any."""
+        """Whether the message has these properties (None: any). An account may be an address alone."""
         known, wanted = (self.text("account") or "").lower(), (account or "").lower()
         is_account = account is None or known == wanted or known.endswith(f":{wanted}")
         return channel in (None, self.channel) and topic in (None, self.topic) and is_account
@@ -192,9 +192,7 @@ class SentMessages:
     async def matching(
         self, channel: str | None, topic: str | None, account: str | None, wait_seconds: float
     ) -> Sequence[Sent]:
-        """The messages with these properties (None stands for any), oldest first; with a wait, once there is
-        one. An account may be given as an address alone.
-        """
+        """The messages with these properties (None: any), oldest first; with a wait, once there is one."""
 
         async def read() -> Sequence[Sent] | None:
             return [sent for sent in self._kept if sent.matches(channel, topic, account)] or None

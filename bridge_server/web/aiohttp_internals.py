@@ -44,12 +44,10 @@ _OF_REQUESTS = frozenset({"_match_info", "_message", "_payload", "_protocol", "_
 _OF_BODIES = (
     "_buffer", "_buffer_offset", "_cursor", "_exception", "_http_chunk_splits", "_protocol", "_size",
 )  # fmt: skip
-_OF_RESPONSES = frozenset(
-    {
-        "_state", "_headers", "_status", "_reason", "_body", "_compressed_body", "_zlib_executor_size",
-        "_zlib_executor",
-    }
-)  # fmt: skip
+_OF_RESPONSES = {
+    "_state", "_headers", "_status", "_reason", "_body", "_compressed_body", "_zlib_executor_size",
+    "_zlib_executor",
+}  # fmt: skip
 _OF_MATCHES = ("_route", "_apps", "_current_app", "_frozen")
 _UNCOMPRESSED_BYTES = 1_024
 _REASONS = {each.value: each.phrase for each in HTTPStatus}

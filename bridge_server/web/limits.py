@@ -139,9 +139,8 @@ class _Shown:
 
 
 def far_from(limits: Sequence[Limit], quotas: "TokenBuckets") -> Callable[[str], Standing | None]:
-    """A function that charges a key one token of each limit while all are far from being reached. It makes no
-    object but the text of a header field. It returns None, and has charged nothing, if `TokenBuckets.charge`
-    is to do it.
+    """A function that charges a key one token of each limit while all are far from being reached, and makes no
+    object but texts of header fields. It returns None, and has charged nothing, if `charge` is to do it.
     """
     take_one_each, (standing_of, *others) = quotas.take_one_each, [_Shown(limit).standing for limit in limits]
 

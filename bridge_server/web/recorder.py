@@ -100,7 +100,7 @@ class Clients:
         self._before: dict[str, ClientFigures] = {}
         self._period = self._number_of_period()
         self.waiting: Counter[str] = Counter()
-        self.before_reading: Callable[[], None] = _nothing
+        self.before_reading: Callable[[], None] = lambda: None
         """Called before figures are read: has the observer count the requests that it put off."""
 
     def figures(self, address: str) -> ClientFigures:
@@ -170,10 +170,6 @@ class Clients:
 
     def _number_of_period(self) -> int:
         return self._clock.elapsed_us() // (PERIOD_SECONDS * _MICROSECONDS)
-
-
-def _nothing() -> None:
-    """Do nothing: no request is put off."""
 
 
 def _sum(tables: Iterable[Mapping[str, ClientFigures]]) -> dict[str, ClientFigures]:
@@ -259,7 +255,7 @@ class Activities:
         self._young: dict[str, Activity] = {}
         self._old: dict[str, Activity] = {}
         self._sees: dict[tuple[str, str], See] = {}
-        self.before_reading: Callable[[], None] = _nothing
+        self.before_reading: Callable[[], None] = lambda: None
         """Notes the requests that were put off."""
 
     def __len__(self) -> int:
