@@ -1,4 +1,4 @@
-"""Rules for values from outside: URLs, origins, parts of URIs (RFC 3986), IP addresses, Retry-After, words."""
+"""Rules for values from outside: URLs, origins, parts of URIs (RFC 3986), addresses, Retry-After, words."""
 
 import re
 from collections.abc import Iterable

@@ -139,7 +139,7 @@ class _Shown:
 
 
 def far_from(limits: Sequence[Limit], quotas: "TokenBuckets") -> Callable[[str], Standing | None]:
-    """A function that charges a key one token of each limit while all are far from being reached, and makes no
+    """A function that charges a key one token of each limit while all are far from reached, and makes no
     object but texts of header fields. It returns None, and has charged nothing, if `charge` is to do it.
     """
     take_one_each, (standing_of, *others) = quotas.take_one_each, [_Shown(limit).standing for limit in limits]
