@@ -59,7 +59,7 @@ MUTANTS = (
     ),
     Mutant(
         "an account gets 51 notifications at once", "settings/rooms.py",
-        "account_burst: Burst = setting(50,", "account_burst: Burst = setting(51,",
+        "account_burst: types.Burst = setting(50,", "account_burst: types.Burst = setting(51,",
         "tests/notify/test_limits.py",
     ),
     Mutant(
