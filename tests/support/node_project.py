@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.console_client import ConsoleClient
 from tests.support.needs import CONFIGURATION, PACKAGES, needs_chromium, needs_test_runners, slow
+from tests.support.programs import folder_of_command
 from tests.support.server import RunningServer
 
 ROOT = Path(__file__).parents[2]
@@ -25,10 +26,14 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 class NodeProject:
-    """A folder with `node_modules`; other packages in it are those of tests/node."""
+    """A folder with `node_modules`; other packages in it are those of tests/node.
+
+    The servers and wallets of its tests are forked processes.
+    """
 
     def __init__(self, folder: Path, *packages: str) -> None:
         self.folder = folder
+        self._server = folder_of_command(folder) / SERVER.name
         modules = folder / "node_modules"
         for name in packages:
             (modules / name).parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +52,7 @@ class NodeProject:
         self, *command: str, environment: Mapping[str, str] | None = None, within_seconds: float = _SECONDS
     ) -> str:
         """The output of a command of Node; an AssertionError with it if the command fails."""
-        variables = {"BRIDGE_SERVER_BIN": str(SERVER), "NO_COLOR": "1", "CI": "1", **(environment or {})}
+        variables = {"BRIDGE_SERVER_BIN": str(self._server), "NO_COLOR": "1", "CI": "1", **(environment or {})}
         finished = subprocess.run(
             ["node", *command],
             cwd=self.folder,
