@@ -19,6 +19,7 @@ from bridge_server.assembly.system_routes import MEANINGS
 from bridge_server.cli.commands import commands
 from bridge_server.settings.settings import Settings
 from tests.support.needs import slow
+from tests.support.programs import folder_of_command
 from tests.support.rows import each_row
 from tests.support.server import server_process
 
@@ -213,7 +214,7 @@ async def test_the_examples_answer_what_the_readme_shows(tmp_path: Path) -> None
 
     with server_process(tmp_path / "data", "--dev-accounts") as server:
         script = "\n".join(f"{command}\necho" for command in commands).replace(_PRINTED_URL, server.url)
-        script = script.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
+        script = script.replace(".venv/bin/", f"{folder_of_command(tmp_path)}/")
         printed = await _output_of("sh", "-euc", f"export BRIDGE_DATA_DIR={tmp_path / 'data'}\n{script}")
 
     assert len(commands) > 5
