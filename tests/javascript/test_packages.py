@@ -16,6 +16,7 @@ from tests.support.rows import each_row
 
 API_PACKAGE = ROOT / "javascript" / "api"
 _SECONDS = 240.0
+_CHECK_TYPES = Path(__file__).parent / "check_types.js"
 _TESTS = PACKAGE / "tests"
 _PUBLISHED = _TESTS / "published-clients.test.js"
 _STARTING = _TESTS / "starting.test.js"
@@ -79,10 +80,12 @@ def test_its_version_is_the_servers_and_it_needs_nothing(package: Path) -> None:
 def test_its_types_fit_what_is_documented(tmp_path: Path) -> None:
     project = NodeProject(tmp_path, "typescript", "vitest", "@playwright/test", "@types/node")
     configuration = {"compilerOptions": COMPILER_OPTIONS, "files": ["types.ts"]}
-    source = (PACKAGE / "tests" / "types.ts").read_text("utf-8")
-    project.write({"tsconfig.json": orjson.dumps(configuration).decode(), "types.ts": source})
+    files = {path.name: path.read_text("utf-8") for path in (_TESTS / "types.ts", _CHECK_TYPES)}
+    project.write({"tsconfig.json": orjson.dumps(configuration).decode(), **files})
 
-    project.run(str(tmp_path / "node_modules" / "typescript" / "bin" / "tsc"), "--project", ".")
+    checked = project.run(_CHECK_TYPES.name)
+
+    assert "/@bridge-server/test/source/index.d.ts" in checked
 
 
 # The package @bridge-server/api, installed from its file as users install it, against this server.
