@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "a repeated notification_id sends the later text", "notify/store.py",
-        "content = Notification(TypeId(type_id), title, body, url)", "content = request.notification",
+        "content = models.Notification(TypeId(type_id), title, body, url)", "content = request.notification",
         "tests/notify/test_devices.py",
     ),
     Mutant(

@@ -115,8 +115,8 @@ class About(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The docstring in one line."""
-        return " ".join((self.work.__doc__ or "").split())
+        """The docstring in one line, without the errors that it raises."""
+        return " ".join((self.work.__doc__ or "").split()).partition(" Raises ")[0]
 
 
 class Access(NamedTuple):

@@ -105,7 +105,7 @@ def answering(work: Work) -> Handler:
     return handle
 
 
-def returned(work: Work, meaning: str) -> tuple[DescribedAnswer, ...]:
+def returned(work: Callable[..., Any], meaning: str) -> tuple[DescribedAnswer, ...]:
     """The answer of `work` as its type says. `meaning` is the answer's."""
     shape = work.__annotations__["return"]
     return (DescribedAnswer(200, meaning, SuccessAnswer if shape is None else shape),)
