@@ -57,7 +57,8 @@ class Admin:
             neighbours = Neighbours(
                 backend.processes, backend.own_number, lambda: secret_of(live.current.admin_token)
             )
-        self.neighbours, processes = neighbours, Cluster(neighbours)
+        self.neighbours = neighbours
+        processes = Cluster(neighbours)
         self.handles = Handles(_key_of_handles(settings))
         self.requests = Requests(traffic, self.handles, clock)
         self.streams = None if traffic is None else TrafficStreams(traffic, self.requests.fields)
@@ -92,8 +93,8 @@ class Admin:
             settings.database_file,
         )  # fmt: skip
         self.stats = server.StatsAdmin(sources, clock, processes)
-        made, kind = observation.made, server.NOTIFICATION
-        foundation.events.subscribe(Delivered, lambda event: made.count(kind, len(event.accounts)))
+        count = partial(observation.made.count, server.NOTIFICATION)
+        foundation.events.subscribe(Delivered, lambda event: count(len(event.accounts)))
 
     def room(self) -> Room:
         """The endpoints over the rooms' services; there are none without `admin_token`."""

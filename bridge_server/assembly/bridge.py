@@ -112,7 +112,9 @@ def pubsub_room(foundation: Foundation, services: PubSubServices, front: Handler
     settings, (pubsub, irn) = foundation.settings, services
 
     def audience_of(request: web.Request) -> str | None:
-        return settings.public_url or f"ws://{request.host}" if settings.relay_check_audience else None
+        if not settings.relay_check_audience:
+            return None
+        return settings.public_url or f"ws://{request.host}"
 
     admission = ClientAdmission(ClientTokens(foundation.clock), audience_of, frozenset(settings.project_ids))
     handlers = PubSubHandlers(

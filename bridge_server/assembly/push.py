@@ -153,10 +153,10 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
     new_clients = foundation.live.held(
         lambda now: per_second("new-clients", now.clients_per_minute / 60, now.clients_burst)
     )
-    limits = (settings.push_body_limit, foundation.every_request)
+    body_limit = settings.push_body_limit
     return Room(
         name="push",
-        routes=routes.push_routes(handlers, *limits, new_clients=new_clients),
+        routes=routes.push_routes(handlers, body_limit, foundation.every_request, new_clients=new_clients),
         emptied=tuple(partial(afterwards, sender.forget_blocked) for sender in providers.values()),
         sweeps=(services.store.sweep,),
         gauges=lambda: {f"push_{name}_blocked": len(sender.blocked) for name, sender in providers.items()},

@@ -57,8 +57,9 @@ def sweeper_of(foundation: Foundation, rooms: Sequence[Room]) -> Sweeper:
     """The sweeps of these rooms, one after the other. A clock that tests move may jump."""
     sweeps = tuple(sweep for room in rooms for sweep in room.sweeps)
     settings, hold = foundation.settings, foundation.backend.sweeper_hold()
-    every, minds_jumps = settings.sweep_interval, not settings.test
-    return Sweeper(sweeps, foundation.clock, every, minds_jumps=minds_jumps, hold=hold)
+    return Sweeper(
+        sweeps, foundation.clock, settings.sweep_interval, minds_jumps=not settings.test, hold=hold
+    )
 
 
 # Rate limits and connections: token buckets are kept on disk, refusals are reported.

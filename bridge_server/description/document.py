@@ -87,8 +87,9 @@ def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
 
 
 def _operation(row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
-    fields: dict[str, Any] = {"operationId": row.name, "tags": [about.tag], "summary": about.summary}
-    fields["description"] = about.text
+    fields: dict[str, Any] = {
+        "operationId": row.name, "tags": [about.tag], "summary": about.summary, "description": about.text,
+    }  # fmt: skip
     others = [each for each in about.parameters if each.place != "path"]
     waits = WAIT_PARAMETERS if about.polls else ()
     if parameters := [*path_parameters(row, about), *map(other_parameter, (*others, *waits))]:
@@ -159,8 +160,10 @@ def path_parameters(row: Route, about: About) -> list[dict[str, Any]]:
 
 def other_parameter(parameter: Parameter) -> dict[str, Any]:
     """A parameter of the query, or a header field."""
-    fields: dict[str, Any] = {"name": parameter.name, "in": parameter.place, "description": parameter.text}
-    fields["schema"] = dict(parameter.schema)
+    fields: dict[str, Any] = {
+        "name": parameter.name, "in": parameter.place, "description": parameter.text,
+        "schema": dict(parameter.schema),
+    }  # fmt: skip
     if parameter.example is not None:
         is_number = parameter.schema.get("type") == "integer"
         fields["example"] = int(parameter.example) if is_number else parameter.example

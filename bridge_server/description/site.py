@@ -163,8 +163,10 @@ def _references(schema: Any) -> Iterator[str]:
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference.startswith(_SCHEMAS):
             yield reference.removeprefix(_SCHEMAS)
-    if isinstance(schema, Mapping | list):
-        for each in schema.values() if isinstance(schema, Mapping) else schema:
+        for each in schema.values():
+            yield from _references(each)
+    elif isinstance(schema, list):
+        for each in schema:
             yield from _references(each)
 
 

@@ -65,10 +65,10 @@ class ReadCache:
         *,
         keeps_empty: bool = True,
     ) -> Cached:
-        """Read as of `now_ms`, or wait for a read that is under way; cache the shaped result unless the key
-        was touched meanwhile. The owner of a value is known only after the read: the touch of any owner
-        counts as a touch of every key that is being read. Without `keeps_empty` a result without value is not
-        cached.
+        """Read as of `now_ms`, or wait for a read under way that began after the last touch; cache the shaped
+        result unless the key was touched meanwhile. The owner of a value is known only after the read: the
+        touch of any owner counts as a touch of every key that is being read. Without `keeps_empty` a result
+        without value is not cached.
         """
         if not self._capacity_bytes:
             return shape(await read())

@@ -34,6 +34,7 @@ else:
 
 
 def _comparing(made: Any) -> tuple[Callable[[Any, object], Any], Callable[[Any], int]]:
+    """`__eq__` and `__hash__` of a class, by its compared fields."""
     names = [field.name for field in fields(made) if field.compare]
     values = attrgetter(*names) if names else _nothing
 

@@ -166,11 +166,8 @@ class MessageStore:
         """Delete a message. Raises MessageNotFoundError."""
         stored = yield from _found(row_id, message_id)
         yield sql.Statement(DROP, (row_id, message_id))
-        yield (
-            models.OutboxChanged(dead=-1)
-            if stored.died_at_ms is not None
-            else models.OutboxChanged(pending=-1)
-        )
+        is_dead = stored.died_at_ms is not None
+        yield models.OutboxChanged(dead=-1) if is_dead else models.OutboxChanged(pending=-1)
 
     @sql.transaction(turns=_one_by_one)
     def retry_dead(

@@ -100,8 +100,10 @@ class WebhookSender:
         self._signer = WebhookSigner(secret, previous)
 
     async def __aenter__(self) -> Self:
-        seconds = self._settings.timeout_seconds, self._settings.connect_seconds
-        self._session = guarded_client.guarded_client(self._rule, self._look_up, *seconds)
+        settings = self._settings
+        self._session = guarded_client.guarded_client(
+            self._rule, self._look_up, settings.timeout_seconds, settings.connect_seconds
+        )
         return self
 
     async def __aexit__(

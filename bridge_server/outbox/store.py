@@ -147,7 +147,7 @@ def withdraw(device_id: str, but_message_id: str = "") -> sql.Transaction[None]:
 
 class OutboxStore:
     """Pending messages and dead letters. Times are milliseconds since the Unix epoch. A commit that changes
-    their numbers publishes `OutboxGrew` or `OutboxChanged`. All methods raise `UnavailableError`.
+    their numbers publishes `OutboxGrew` or `OutboxChanged`. Any method may raise `UnavailableError`.
     """
 
     def __init__(self, database: sql.Database) -> None:
@@ -215,7 +215,8 @@ class OutboxStore:
 
     async def stock(self) -> Stock:
         """The numbers of pending messages and of dead letters, of all processes together."""
-        pending, dead = await asyncio.gather(*map(self.database.read, (_COUNT_PENDING, _COUNT_DEAD)))
+        read = self.database.read
+        pending, dead = await asyncio.gather(read(_COUNT_PENDING), read(_COUNT_DEAD))
         return Stock(sql.scalar(int, pending), sql.scalar(int, dead))
 
     async def answering_hosts(self, limit: int) -> list[tuple[str, int]]:

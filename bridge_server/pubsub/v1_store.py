@@ -141,8 +141,8 @@ def read_frame(text: bytes) -> Frame:
         raise queues.InvalidFrameError("A frame must be a JSON object: {topic, type, payload, silent}.")
     topic, kind, silent = values.get("topic"), values.get("type"), values.get("silent", False)
     if not isinstance(topic, str) or not 0 < len(topic) <= TOPIC_MAX_CHARACTERS or "\0" in topic:
-        texts = f"a string of 1 to {TOPIC_MAX_CHARACTERS} characters, without U+0000"
-        raise queues.InvalidFrameError(f"topic must be {texts}.")
+        detail = f"topic must be a string of 1 to {TOPIC_MAX_CHARACTERS} characters, without U+0000."
+        raise queues.InvalidFrameError(detail)
     if not isinstance(silent, bool):
         raise queues.InvalidFrameError("silent must be true or false.")
     if kind == "pub":

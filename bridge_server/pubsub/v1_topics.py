@@ -190,7 +190,8 @@ class Topics(_Subscriptions[LiveTopic]):
         """Send the message to all other receivers, and keep it until it is settled; returns whether there
         was one. Raises QueueFullError; for a topic without a subscriber, only the journal finds this out.
         """
-        now_ms, frame = self._clock.now_ms(), v1_store.write_message(published)
+        now_ms = self._clock.now_ms()
+        frame = v1_store.write_message(published)
         expires_at_ms = now_ms + self._limits.lifetime_ms
         message = Message(self._last_number + 1, published.topic, frame, sender, address, expires_at_ms)
         live, is_sent = self._live.get(published.topic), False
@@ -355,10 +356,8 @@ class SharedTopics(_Subscriptions[SharedTopic]):
         Returns whether there is a receiver in this process.
         """
         self._last_number += 1
-        frame, expires_at_ms = (
-            v1_store.write_message(published),
-            self._clock.now_ms() + self._limits.lifetime_ms,
-        )
+        frame = v1_store.write_message(published)
+        expires_at_ms = self._clock.now_ms() + self._limits.lifetime_ms
         message = Message(self._last_number, published.topic, frame, sender, address, expires_at_ms)
         self._journal.keep(message)
         if not published.silent:

@@ -231,6 +231,7 @@ def misspelled(shape: type[Shape], values: Any, place: str = "#") -> list[Fault]
 
 @lru_cache(maxsize=64)
 def _names_of(shape: type[Shape]) -> tuple[dict[str, str], dict[str, type[Shape] | None]]:
+    """The members of a shape by their letters; and their own shapes by their names."""
     kinds = {name: field.annotation for name, field in shape.model_fields.items()}
     inner = {
         name: kind if isinstance(kind, type) and issubclass(kind, Shape) else None

@@ -175,7 +175,7 @@ def _request_for_here(make: Callable[..., Any], message: RawRequestMessage, *oth
 
 
 def _in_origin_form(message: RawRequestMessage) -> RawRequestMessage:
-    """The request with path and host of its target, if that is a URL (RFC 9112, 3.2.2); else of no route."""
+    """The request with path and host of its target, a URL (RFC 9112, 3.2.2); for others with no route's."""
     url = message.url
     host = url.host_subcomponent
     if message.method == hdrs.METH_CONNECT or not url.absolute or host is None:

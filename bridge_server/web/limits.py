@@ -268,7 +268,7 @@ class Quotas:
         return resets_us
 
     def charge_costs(self, costs: Sequence[Cost]) -> None:
-        """Have a bucket saved once a hundredth of it was spent: saving it at every commit would be slow."""
+        """Charge, and save a bucket once a hundredth of it was spent: at every commit it would be slow."""
         now_us = self._clock.now_us()
         self._follow([limit for _, limit, _ in costs], now_us)
         charges = [self._spend(cost, now_us) for cost in costs]

@@ -156,8 +156,9 @@ def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_
     """Runs the application: a handler ends when its client leaves, and bodies come as they were sent.
     Stopping waits for requests under way, at most twice `shutdown_seconds`.
     """
-    options: dict[str, Any] = {"access_log": None, "auto_decompress": False}
-    options["keepalive_timeout"] = _KEEPALIVE_SECONDS
+    options: dict[str, Any] = {
+        "access_log": None, "auto_decompress": False, "keepalive_timeout": _KEEPALIVE_SECONDS,
+    }  # fmt: skip
     has_pages, connections = application[HAS_PAGES], application.get(CONNECTIONS)
     refuse = partial(application[_GATEWAY].refuse, has_pages)
     if connections is not None:

@@ -80,8 +80,8 @@ class Processes:
 
     async def sweep(self, _: int) -> int:
         """Delete the rows of processes not seen for ten minutes by the database's clock; returns how many."""
-        limits = (_FORGOTTEN_AFTER_MS, self.own_number, _SWEEP_SLICE)
-        return sql.scalar(int, await _run(self._database, _SWEEP_PROCESSES, *limits))
+        values = (_FORGOTTEN_AFTER_MS, self.own_number, _SWEEP_SLICE)
+        return sql.scalar(int, await _run(self._database, _SWEEP_PROCESSES, *values))
 
 
 async def _run(database: sql.Database, statement: str, *parameters: sql.Value) -> list[sql.Row]:
@@ -311,8 +311,8 @@ _UNLOCK_SWEEPER = "SELECT pg_advisory_unlock($1)"
 
 
 def sweeper_hold(database: PostgresDatabase) -> Callable[[], AbstractAsyncContextManager[bool]]:
-    """A function that gives the context of one sweep: whether this process, which hears the others and has
-    the database server's time, is to sweep. The lock ends with the connection.
+    """A function that gives the context of one sweep: whether this process is to sweep. One that does not
+    hear the others does not, nor one whose clock was not the database server's. The connection has the lock.
     """
 
     @asynccontextmanager
