@@ -185,7 +185,7 @@ async def test_a_database_that_crashes_and_returns_has_what_both_processes_answe
 
 # Kills of two processes in the middle of messages to many clients, which come and go at both.
 
-_KILLS = 8 if SLOW else 2
+_KILLS = 20 if SLOW else 2
 _RECEIVERS = 12
 _ROOM: dict[str, Any] = {
     "max_topic_messages": 100_000,
