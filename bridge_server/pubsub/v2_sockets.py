@@ -45,20 +45,21 @@ _PONG_SECONDS = 1.0
 class Answers:
     """The answers that wait for one socket, or that it was written a moment ago."""
 
-    __slots__ = ("_now", "_ping", "_ping_number", "_pong", "_written_at", "pending")
+    __slots__ = ("_now", "_ping", "_ping_number", "_pong", "pending", "written_at")
 
     def __init__(self) -> None:
         self.pending = 0
         """Publications that are on their way to the disk."""
         self._now = asyncio.get_running_loop().time
-        self._written_at: float | None = None
+        self.written_at: float | None = None
+        """When an answer was written that the client may not have read."""
         self._ping, self._ping_number = b"", 0
         self._pong: asyncio.Event | None = None
 
     def has_answer(self) -> None:
         """The answer to a publication was written."""
         self.pending -= 1
-        self._written_at = self._now()
+        self.written_at = self._now()
 
     def recognise(self, pong: bytes) -> None:
         """The client has read what was written before the ping."""
@@ -68,26 +69,26 @@ class Answers:
     @property
     def has_unread(self) -> bool:
         """Whether an answer was written just now, and the client may not have read it yet."""
-        if self._written_at is None:
+        if self.written_at is None:
             return False
-        if self._now() < self._written_at + _IS_NEW_SECONDS:
+        if self._now() < self.written_at + _IS_NEW_SECONDS:
             return True
-        self._written_at = None
+        self.written_at = None
         return False
 
     async def until_read(self, outlet: Socket) -> None:
         """Return once the client has read what was written, or gives no sign of it."""
         if not self.has_unread:
             return
-        written_at, self._pong = self._written_at, asyncio.Event()
+        written_at, self._pong = self.written_at, asyncio.Event()
         self._ping_number += 1
         self._ping = b"answered %d" % self._ping_number
         outlet.push(ping_frame(self._ping))
         with suppress(TimeoutError):
             async with asyncio.timeout(_PONG_SECONDS):
                 await self._pong.wait()
-        if self._written_at == written_at:
-            self._written_at = None
+        if self.written_at == written_at:
+            self.written_at = None
 
 
 # Open sockets by the topics that they are sent messages of.
@@ -254,7 +255,7 @@ class Sending:
             and self._behind is None
             and outlet is not None
             and not answers.pending
-            and not answers.has_unread
+            and (answers.written_at is None or not answers.has_unread)
             and not outlet.is_congested
             and len(self._sent) < self._window
             and 2 * attachment.unconfirmed < share.messages

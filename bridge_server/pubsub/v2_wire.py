@@ -292,11 +292,12 @@ def _topics(params: _Params) -> tuple[Topic, ...]:
 
 
 def _publication(params: _Params) -> Publication:
-    return Publication(
+    message, ttl, tag = params.get("message"), params.get("ttl"), params.get("tag")
+    return Publication(  # the usual values are judged here: a call for each of them would take longer
         _topic(params.get("topic")),
-        _text(params, "message"),
-        _ttl(params.get("ttl")),
-        _tag(params.get("tag")),
+        message if type(message) is str else _text(params, "message"),
+        ttl if type(ttl) is int and 0 < ttl <= LONGEST_TTL_SECONDS else _ttl(ttl),
+        tag if type(tag) is int and 0 <= tag <= _LARGEST_U32 else _tag(tag),
         "prompt" in params and _prompt(params["prompt"]),
         _attestation(params) if "attestation" in params else None,
     )

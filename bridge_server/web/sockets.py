@@ -64,24 +64,28 @@ class Party(Protocol):
 
 
 class LoopTurn:
-    """One turn of the event loop after another: the sockets that have pushed a frame in it write the others
-    when it ends. One callback for all of them is cheaper than one each.
+    """Turns of the event loop, one after another, in which many sockets push frames. One callback at the end
+    of a turn for all of them is cheaper than one each.
     """
 
     def __init__(self) -> None:
-        self._sockets: list[Socket] = []
+        self.number = 0
+        self.has_ended = True
+        self.sockets: list[Socket] = []
+        """Those that have frames to write when the turn ends."""
 
-    def add(self, socket: "Socket") -> None:
-        """Have the socket end its turn."""
-        if not self._sockets:
-            asyncio.get_running_loop().call_soon(self._end)
-        self._sockets.append(socket)
+    def begin(self) -> None:
+        """Begin a turn, as the last one has ended."""
+        self.number += 1
+        self.has_ended = False
+        asyncio.get_running_loop().call_soon(self._end)
 
     def _end(self) -> None:
-        sockets, self._sockets = self._sockets, []
+        self.has_ended = True
+        sockets, self.sockets = self.sockets, []
         for socket in sockets:
             try:
-                socket.end_turn()
+                socket.write_joined()
             except Exception:  # the others have frames to write
                 log.exception("socket_failed")
 
@@ -117,7 +121,9 @@ class Socket(PromptSocket):
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._goodbye: asyncio.Task[bool] | None = None
-        self._is_ending = self._is_joining = False
+        self._is_ending = False
+        self._pushed_in = 0
+        """The number of the turn in which it has last pushed a frame."""
         self._joined: list[bytes] = []
         self._joined_bytes = 0
 
@@ -167,7 +173,7 @@ class Socket(PromptSocket):
     async def close(self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True) -> bool:
         if code == WSCloseCode.MESSAGE_TOO_BIG:  # aiohttp itself has found that, and gives no reason
             message = message or self._too_big.encode()
-        self._write_joined()
+        self.write_joined()
         self._is_ending = True
         if not self.closed and self._transport is not None:  # the client may not read everything
             asyncio.get_running_loop().call_later(_GOODBYE_SECONDS, self._transport.abort)
@@ -193,23 +199,26 @@ class Socket(PromptSocket):
 
     def push_joined(self, frame: bytes) -> None:
         """Push; from the second frame on in one turn of the event loop, several are written together."""
-        if self._is_joining:
-            self._joined.append(frame)
-            self._joined_bytes += len(frame)
+        turn = self._turn
+        if turn.has_ended:
+            turn.begin()
+        if self._pushed_in != turn.number:
+            self._pushed_in = turn.number
+            self.push(frame)
             return
-        self._is_joining = True
-        self._turn.add(self)
-        self.push(frame)
+        if not self._joined:
+            turn.sockets.append(self)
+        self._joined.append(frame)
+        self._joined_bytes += len(frame)
 
-    def end_turn(self) -> None:
-        """Write what was pushed after the first frame: the turn of the event loop is over."""
-        self._is_joining = False
+    def write_joined(self) -> None:
+        """Write what was pushed after the first frame of this turn of the event loop."""
         if self._joined:
             self.push(b"")
 
     async def drain(self) -> None:
         """Wait while much is on its way."""
-        self._write_joined()
+        self.write_joined()
         if self._request is not None:
             await self._request.writer.drain()
 
@@ -228,7 +237,7 @@ class Socket(PromptSocket):
     def end(self, code: int, reason: str) -> None:
         """Close with a close frame, soon. No frame is read or pushed any more."""
         if not self._is_ending:
-            self._write_joined()
+            self.write_joined()
             self._is_ending = True
             self._goodbye = asyncio.create_task(self.close(code=code, message=_close_reason(reason)))
 
@@ -236,10 +245,6 @@ class Socket(PromptSocket):
         """Break the connection off."""
         if self._transport is not None:
             self._transport.abort()
-
-    def _write_joined(self) -> None:
-        if self._joined:
-            self.push(b"")
 
     async def _talk(self) -> None:
         try:
@@ -269,7 +274,7 @@ class Socket(PromptSocket):
             self._party.recognise(message.data)
         elif kind is WSMsgType.PING:
             await self._party.settle()
-            self._write_joined()
+            self.write_joined()
             await self.pong(message.data)
         else:
             if kind is WSMsgType.CLOSE:
