@@ -98,7 +98,7 @@ class Attachment:
     """One socket on one topic. While it `is_live`, it has been sent all that there is."""
 
     __slots__ = (
-        "client", "has_missed", "is_live", "is_new", "look", "offer", "position", "subscription", "topic",
+        "client", "has_missed", "is_live", "is_new", "look", "message_head", "offer", "position", "topic",
         "unconfirmed", "unconfirmed_bytes",
     )  # fmt: skip
 
@@ -117,7 +117,7 @@ class Attachment:
         """
         self.client = client
         self.topic = topic
-        self.subscription = v2_wire.subscription_id(client, topic)
+        self.message_head = v2_wire.message_head(client, topic)
         self.position = -1
         """The number of the newest message that it was sent."""
         self.is_live = False
@@ -287,7 +287,7 @@ class Sending:
         attachment.position = number
         attachment.unconfirmed += 1
         attachment.unconfirmed_bytes += size_bytes
-        self._outlet.push_joined(text_frame(v2_wire.MESSAGE % (id_text, attachment.subscription, data)))
+        self._outlet.push_joined(text_frame(v2_wire.write_message(id_text, attachment.message_head, data)))
 
     def _fall_behind(self, attachment: Attachment) -> None:
         attachment.is_live, attachment.has_missed = False, True
@@ -458,8 +458,10 @@ class IrnSocket:
         except BridgeError as error:
             self._refuse(frame, error)
             return self._pay(1)
-        price = 0 if self.address is None else self._price(call)
-        late = self._pay(price)
+        price, late = 0, None
+        if self.address is not None:
+            price = self._price(call)
+            late = self._pay(price)
         return self._do(frame, call, price) if late is None else self._do_after(late, frame, call, price)
 
     async def settle(self) -> None:

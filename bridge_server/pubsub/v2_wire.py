@@ -40,7 +40,7 @@ _NO_ID = b"null"
 _MOST_DIGITS = 20
 _LARGEST_ID = 2**64 - 1
 
-MESSAGE = b'{"id":%b,"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":%b}}'
+_MESSAGE_TO = b',"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":'
 CONFIRMED = b'{"id":%b,"jsonrpc":"2.0","result":true}'
 """The receiver's answer to a message, as clients write it."""
 LONGEST_CONFIRMED = 60
@@ -60,16 +60,26 @@ def read_frame(text: bytes) -> ClientRequest | Confirmation:
         raise FrameNotJsonError(error.msg) from error
     if not isinstance(values, dict):
         raise InvalidFrameError("A frame must be one JSON-RPC object: {id, jsonrpc, method, params}.")
-    method = values.get("method")
+    method, sent = values.get("method"), values.get("id")
+    id_text = b"%d" % sent if type(sent) is int and 0 <= sent <= _LARGEST_ID else _text_of_digits(sent)
     if isinstance(method, str):
-        id_text = _id_text(values.get("id"))
         if values.get("jsonrpc") != "2.0":
             return ClientRequest(id_text, "", None)
         return ClientRequest(id_text, method, values.get("params"))
     if "result" not in values and "error" not in values:
         raise InvalidFrameError("A frame must be a JSON-RPC request or response: it has no method.")
     is_received = values.get("result") is True and "error" not in values
-    return Confirmation(CONFIRMED % _id_text(values.get("id")), is_received)
+    return Confirmation(CONFIRMED % id_text, is_received)
+
+
+def message_head(client: ClientKey, topic: Topic) -> bytes:
+    """What stands between the id and the data of a message to this client."""
+    return _MESSAGE_TO % subscription_id(client, topic)
+
+
+def write_message(id_text: bytes, head: bytes, data: bytes) -> bytes:
+    """The request that brings a message to a receiver; the data is JSON."""
+    return b"".join((b'{"id":', id_text, head, data, b"}}"))
 
 
 def write_result(id_text: bytes, result: bytes) -> bytes:
@@ -127,9 +137,7 @@ def subscription_id(client: ClientKey, topic: Topic) -> bytes:
     return hashlib.sha256(f"{topic}{DID_PREFIX}{client}".encode()).hexdigest().encode()
 
 
-def _id_text(sent: object) -> bytes:
-    if type(sent) is int and 0 <= sent <= _LARGEST_ID:
-        return b"%d" % sent
+def _text_of_digits(sent: object) -> bytes:
     if isinstance(sent, str) and sent.isascii() and sent.isdigit() and len(sent) <= _MOST_DIGITS:
         return b'"%b"' % sent.encode() if int(sent) <= _LARGEST_ID else _NO_ID
     return _NO_ID
