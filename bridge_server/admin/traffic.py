@@ -240,7 +240,7 @@ class TrafficAdmin:
         return EventStream(await self._opened(request))
 
     async def handle_call(self, request: web.Request) -> CallLifeAnswer:
-        """Asked, told (a webhook and its outcome), fetched, answered, status read, expires."""
+        """Asked, webhook (with its outcome), fetched, answered, status read, expires."""
         call_id = self._handles.id_of(request.match_info["call"])
         if call_id is None:
             raise CallNotFoundError

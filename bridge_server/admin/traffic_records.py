@@ -89,7 +89,7 @@ class KeptRequestsAnswer(TypedDict):
 class CallStepAnswer(TypedDict):
     """A step of a call, with the request that it was, if that is still kept."""
 
-    step: Annotated[str, one_of("asked", "told", "fetched", "answered", "status read", "expires")]
+    step: Annotated[str, one_of("asked", "webhook", "fetched", "answered", "status read", "expires")]
     at: Moment | None
     outcome: str | None
     request: KeptRequestAnswer | None
@@ -278,7 +278,7 @@ class Requests:
         return request_fields(recorded, self._traffic, self.handles)
 
 
-# The lifetime of a call across requests: asked, told, fetched, answered, status read, expires.
+# The lifetime of a call across requests: asked, webhook, fetched, answered, status read, expires.
 #
 # The database knows that the call is there, and whether it has a status; the record of requests knows the
 # rest, as far as it goes back.
@@ -405,7 +405,7 @@ class CallLives:
         notice = OutgoingMessage("", stored.push_webhook, b"", CALL_WEBHOOK, subject=stored.session_id)
         call_id = stored.call.call_id.encode()
         return [
-            Step("told", each.next_attempt_at_ms, _waiting(each))
+            Step("webhook", each.next_attempt_at_ms, _waiting(each))
             for each in await self._pending_of(notice.queue)
             if call_id in each.body
         ]
@@ -416,7 +416,7 @@ def _step(recorded: Recorded) -> Step | None:
     exchange = recorded.exchange
     if exchange.who == "bridge":
         outcome = exchange.summary or f"the receiver answered {exchange.status}"
-        return Step("told", recorded.at_ms, outcome, recorded)
+        return Step("webhook", recorded.at_ms, outcome, recorded)
     name = _STEP_OF_ROUTE.get(exchange.route.removeprefix(_DIALECT))
     if name is None or recorded.is_waiting or exchange.is_error or exchange.status == _NO_CONTENT:
         return None

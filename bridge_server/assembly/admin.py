@@ -7,13 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
-from bridge_server.admin import server
-from bridge_server.admin.accounts import AccountAdmin, InboxAdmin, account_routes
-from bridge_server.admin.clients import AddressLimits, ClientAdmin, client_routes
-from bridge_server.admin.delivery_tests import PushTests, WebhookTests, delivery_test_routes
-from bridge_server.admin.notifications import NotificationAdmin, notification_routes
+from bridge_server.admin import accounts, clients, delivery_tests, notifications, outbox, server
 from bridge_server.admin.other_processes import Neighbours
-from bridge_server.admin.outbox import OutboxAdmin, outbox_routes
 from bridge_server.admin.projects import ProjectAdmin, project_routes
 from bridge_server.admin.rows import KEY_BYTES, AdminRows, Handles
 from bridge_server.admin.sessions import SessionAdmin, TopicAdmin, session_routes
@@ -68,16 +63,16 @@ class Admin:
         self.streams = None if traffic is None else TrafficStreams(traffic, self.requests.fields)
         self.history = history = HistoryStore(database)
         self.audiences = Audiences(AudienceStore(database), services.notifications)
-        self.accounts = AccountAdmin(projects, history, clock)
+        self.accounts = accounts.AccountAdmin(projects, history, clock)
         self.approvals = ApprovalAdmin(ApprovalStore(database), wallet.approvals, clock)
         self.wallet = WalletAdmin(wallet.accounts, TransactionListing(database), settings.audit_file)
-        self.outbox = OutboxAdmin(
+        self.outbox = outbox.OutboxAdmin(
             MessageStore(database, pushes=PUSHES), services.dispatcher, clock, observation.attempts,
             foundation.webhooks.headers, neighbours,
         )  # fmt: skip
         sender = noted(foundation.webhook_sender, observation)
-        self.webhook_tests = WebhookTests(sender, clock, foundation.ids, foundation.stopping)
-        self.push_tests = PushTests(services.push.server)
+        self.webhook_tests = delivery_tests.WebhookTests(sender, clock, foundation.ids, foundation.stopping)
+        self.push_tests = delivery_tests.PushTests(services.push.server)
         self.settings = server.SettingsAdmin(foundation.live.shown, services.readiness)
         sessions, status_ms = SessionList(database, clock), settings.status_ttl * 1_000
         pending = partial(pending_of, database)
@@ -86,7 +81,8 @@ class Admin:
         self.sessions = SessionAdmin(self.lives, relay, seen)
         sockets_on = services.sockets.second.sockets_on
         self.topics = TopicAdmin(TopicList(database, clock), sockets_on, traffic, neighbours)
-        self.clients = ClientAdmin(observation.clients, _limits(foundation, observation, rooms), neighbours)
+        limits = _limits(foundation, observation, rooms)
+        self.clients = clients.ClientAdmin(observation.clients, limits, neighbours)
         senders = services.push.provider_senders
         sources = server.FigureSources(
             sessions, observation.made, observation.clients,
@@ -96,9 +92,8 @@ class Admin:
             settings.database_file,
         )  # fmt: skip
         self.stats = server.StatsAdmin(sources, clock, neighbours)
-        foundation.events.subscribe(
-            Delivered, lambda event: observation.made.count(server.NOTIFICATION, len(event.accounts))
-        )
+        made, kind = observation.made, server.NOTIFICATION
+        foundation.events.subscribe(Delivered, lambda event: made.count(kind, len(event.accounts)))
 
     def room(self) -> Room:
         """The endpoints over the rooms' services; there are none without `admin_token`."""
@@ -106,14 +101,15 @@ class Admin:
         if rows is None:
             return Room(name="admin")
         may_sign, projects = self.foundation.settings.admin_wallet, self.services.projects
+        sending = notifications.NotificationAdmin(self.history, self.audiences)
         routes = (
             *project_routes(ProjectAdmin(projects), rows),
-            *notification_routes(NotificationAdmin(self.history, self.audiences), rows),
-            *account_routes(self.accounts, InboxAdmin(self.services.inbox), rows),
+            *notifications.notification_routes(sending, rows),
+            *accounts.account_routes(self.accounts, accounts.InboxAdmin(self.services.inbox), rows),
             *approval_routes(self.approvals, rows, may_sign=may_sign),
             *wallet_routes(self.wallet, rows, may_sign=may_sign),
-            *outbox_routes(self.outbox, rows),
-            *delivery_test_routes(self.webhook_tests, self.push_tests, rows),
+            *outbox.outbox_routes(self.outbox, rows),
+            *delivery_tests.delivery_test_routes(self.webhook_tests, self.push_tests, rows),
             *server.settings_routes(self.settings, rows),
         )
         return Room(name="admin", routes=routes)
@@ -134,9 +130,8 @@ class Admin:
                 observation.clients.turn()
 
         def forget() -> None:
-            for records in (
-                observation.clients, observation.made, observation.activities, observation.attempts,
-            ):  # fmt: skip
+            kept = (observation.clients, observation.made, observation.activities, observation.attempts)
+            for records in kept:
                 records.clear()
             if streams is not None:
                 streams.end_all()
@@ -150,7 +145,7 @@ class Admin:
             traffic = TrafficAdmin(streams, self.lives)
             routes = (
                 *traffic_routes(traffic, rows),
-                *client_routes(self.clients, rows),
+                *clients.client_routes(self.clients, rows),
                 *session_routes(self.sessions, self.topics, rows),
                 *server.stats_routes(self.stats, rows),
             )
@@ -183,11 +178,11 @@ def _key_of_handles(settings: Settings) -> bytes:
     return hashlib.blake2b(token.encode(), digest_size=KEY_BYTES, person=b"handles").digest()
 
 
-def _limits(foundation: Foundation, observation: Observation, rooms: Sequence[Room]) -> AddressLimits:
+def _limits(foundation: Foundation, observation: Observation, rooms: Sequence[Room]) -> clients.AddressLimits:
     of_routes = [limit for room in rooms for row in room.routes for limit in row.limits]
     of_bytes = (foundation.payload_bytes.per_address, foundation.subscription_bytes.per_address)
     limits: dict[str, Limit] = {limit.name: limit for limit in (*of_routes, *of_bytes)}
-    return AddressLimits(
+    return clients.AddressLimits(
         foundation.addresses, foundation.connections, foundation.quotas, foundation.clock,
         tuple(limits.values()), observation.open_sockets,
     )  # fmt: skip

@@ -12,23 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 from aiohttp import web
 from pydantic import SecretStr
 
-from bridge_server.assembly import system_routes
+from bridge_server.assembly import notifications, system_routes
 from bridge_server.assembly.bridge import pubsub_room, pubsub_services, relay_room
-from bridge_server.assembly.foundation import (
-    Foundation,
-    lay_foundation,
-    observer_of,
-    project_services,
-    projects_room,
-    request_fault,
-)
-from bridge_server.assembly.notifications import (
-    demo_room,
-    inbox_room,
-    inbox_services,
-    notifications_of,
-    notify_room,
-)
+from bridge_server.assembly.foundation import Foundation, lay_foundation, project_services, request_fault
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room, stock_of
 from bridge_server.assembly.push import push_room, push_services
 from bridge_server.assembly.room import DemoProject, Room, Running
@@ -52,40 +38,33 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     """
     documentation = system_routes.Documentation(foundation)
     projects = project_services(foundation)
-    notifications = notifications_of(foundation, projects)
+    sending = notifications.notifications_of(foundation, projects)
     push = push_services(foundation)
-    inbox = inbox_services(foundation, projects, push.addresses)
+    inbox = notifications.inbox_services(foundation, projects, push.addresses)
     wallet = assembled_wallet(foundation, foundation.backend.wallet_role())
     sockets = pubsub_services(foundation)
     pages = _console_pages(foundation)
+    access_sweeps = () if pages is None else (pages.console_access(foundation).sweep,)
     serving = (
         relay_room(foundation),
-        projects_room(projects),
-        notify_room(foundation, projects, notifications),
+        notifications.projects_room(projects),
+        notifications.notify_room(foundation, projects, sending),
         push_room(foundation, push),
         wallet_room(foundation, wallet),
-        inbox_room(foundation, inbox),
+        notifications.inbox_room(foundation, inbox),
         pubsub_room(foundation, sockets, documentation.front),
-        Room(
-            name="console-access", sweeps=() if pages is None else (pages.console_access(foundation).sweep,)
-        ),
+        Room(name="console-access", sweeps=access_sweeps),
     )
     leases = foundation.backend.leases()
     dispatcher = outbox_dispatcher(foundation, serving, leases)
     stock = stock_of(foundation, dispatcher)
     outbox = outbox_room(foundation, serving, leases, dispatcher, stock)
-    demo = demo_room(projects, notifications, foundation.demo)
-    rooms = (
-        storage_room(foundation),
-        foundation.backend.processes_room(foundation.own_url, foundation.stopping),
-        limits_room(foundation),
-        outbox,
-        *serving,
-        demo,
-    )
+    demo = notifications.demo_room(projects, sending, foundation.demo)
+    processes = foundation.backend.processes_room(foundation.own_url, foundation.stopping)
+    rooms = (storage_room(foundation), processes, limits_room(foundation), outbox, *serving, demo)
     readiness = system_routes.readiness_of(foundation, rooms)
     services = system_routes.Services(
-        projects, notifications, inbox.reading, wallet, push, sockets, dispatcher, stock, readiness
+        projects, sending, inbox.reading, wallet, push, sockets, dispatcher, stock, readiness
     )
     house = _with_operator(foundation, rooms, services)
     return (*house, *documentation.rooms(house))
@@ -138,9 +117,7 @@ class BuiltApp(NamedTuple):
     """The application of the console, if it has a port of its own."""
     live: LiveSettings
     lan_application: Callable[[str], web.Application]
-    """Makes the application of a listener for phones, which has the bridge only, while `application` runs. It
-    is given the URL at which everything else answers.
-    """
+    """Makes the application of a phones' listener, the bridge only, by the URL at which all else answers."""
 
     announce_url: Callable[[str], None]
     """Called with the URL on this machine once the server listens: other processes reach it there."""
@@ -182,18 +159,14 @@ def build_app(
     own_stops = [_calling(room.stop) for room in own if room.stop is not None]
     console = made((row for room in own for row in room.routes), own_stops) if own else None
     instruments, pages = foundation.instruments, _console_pages(foundation)
+    metrics = made((system_routes.metrics_alone(foundation, rooms),))
     return BuiltApp(
-        application,
-        made((system_routes.metrics_alone(foundation, rooms),)),
-        console,
-        foundation.live,
-        lan_application,
-        foundation.own_url.announce,
+        application, metrics, console, foundation.live, lan_application, foundation.own_url.announce,
         foundation.stopping,
         None if instruments is None else instruments.token,
         None if instruments is None else instruments.traffic,
         None if pages is None else pages.console_access(foundation).new_link,
-    )
+    )  # fmt: skip
 
 
 def _gateway(foundation: Foundation) -> Gateway:
@@ -207,7 +180,7 @@ def _gateway(foundation: Foundation) -> Gateway:
     watchers = Watchers(
         None if instruments is None else instruments.traffic,
         None if instruments is None else partial(request_fault, instruments),
-        None if observation is None else observer_of(observation, foundation.addresses, foundation.clock),
+        None if observation is None else observation.observer(foundation.addresses, foundation.clock),
     )
     charging = Charging(foundation.quotas, partial(save_quotas, foundation))
     lines = request_log.RequestLines(reporting, foundation.addresses, foundation.refusals)

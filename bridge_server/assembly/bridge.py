@@ -17,9 +17,9 @@ from bridge_server.outbox.topics import TOPIC_WEBHOOK
 from bridge_server.pubsub import queues
 from bridge_server.pubsub.frames import Frames
 from bridge_server.pubsub.routes import PubSubHandlers, pubsub_routes
-from bridge_server.pubsub.v1_sockets import Deliveries, PubSub
+from bridge_server.pubsub.v1_sockets import PubSub
 from bridge_server.pubsub.v1_store import Journal, Message, TopicStore, notice_of
-from bridge_server.pubsub.v1_topics import SharedTopics, Topics
+from bridge_server.pubsub.v1_topics import Deliveries, SharedTopics, Topics
 from bridge_server.pubsub.v2_models import ClientLimits
 from bridge_server.pubsub.v2_service import Irn, IrnLimits
 from bridge_server.pubsub.v2_store import IrnStore
@@ -45,7 +45,6 @@ def relay_room(foundation: Foundation) -> Room:
     new_sessions = live.held(
         lambda now: per_second("new-sessions", now.sessions_per_minute / 60, now.sessions_burst)
     )
-
     charges = RelayCharges(foundation.payload_bytes, foundation.subscription_bytes)
 
     def rows(dialect: Dialect, webhook_rule: service.WebhookRule | None) -> tuple[Route, ...]:
@@ -56,12 +55,9 @@ def relay_room(foundation: Foundation) -> Room:
 
         live.follow(take)
         return relay_routes(
-            handlers,
-            dialect,
-            body_limit_bytes=settings.relay_body_limit,
-            every_request=foundation.every_request,
-            new_sessions=new_sessions,
-        )
+            handlers, dialect, body_limit_bytes=settings.relay_body_limit,
+            every_request=foundation.every_request, new_sessions=new_sessions,
+        )  # fmt: skip
 
     def routes(webhook_rule: service.WebhookRule | None = None) -> tuple[Route, ...]:
         return (*rows(PLAIN, webhook_rule), *rows(V07, webhook_rule))
@@ -103,15 +99,10 @@ class PubSubServices(NamedTuple):
 def pubsub_services(foundation: Foundation) -> PubSubServices:
     """Both generations, whose sockets are counted together by address."""
     open_from = Counter() if foundation.observation is None else foundation.observation.open_sockets
-    limits = foundation.live.held(
-        lambda now: queues.SocketLimits(
-            per_address=now.max_sockets,
-            topics=now.max_socket_topics,
-            address_topics=now.max_address_topics,
-            unacknowledged=2 * now.max_topic_messages,
-            heartbeat_seconds=now.heartbeat,
-        )
-    )
+    limits = foundation.live.held(lambda now: queues.SocketLimits(
+        per_address=now.max_sockets, topics=now.max_socket_topics, address_topics=now.max_address_topics,
+        unacknowledged=2 * now.max_topic_messages, heartbeat_seconds=now.heartbeat,
+    ))  # fmt: skip
     shares = queues.SocketShares(limits, open_from)
     return PubSubServices(_first(foundation, shares), _second(foundation, shares))
 
@@ -121,9 +112,7 @@ def pubsub_room(foundation: Foundation, services: PubSubServices, front: Handler
     settings, (pubsub, irn) = foundation.settings, services
 
     def audience_of(request: web.Request) -> str | None:
-        if not settings.relay_check_audience:
-            return None
-        return settings.public_url or f"ws://{request.host}"
+        return settings.public_url or f"ws://{request.host}" if settings.relay_check_audience else None
 
     admission = ClientAdmission(ClientTokens(foundation.clock), audience_of, frozenset(settings.project_ids))
     handlers = PubSubHandlers(

@@ -14,18 +14,10 @@ from bridge_server.assembly.admin import Admin
 from bridge_server.assembly.command_line import console_access
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.testmode import TestMode
-from bridge_server.console import compose, notifications, outbox, projects, sessions
+from bridge_server.console import compose, notifications, outbox, projects, rendering, sessions
 from bridge_server.console.access import Door, RefusedAttempts, SessionCookies, SessionEnds
 from bridge_server.console.handlers import ConsoleHandlers, console_routes
 from bridge_server.console.models import ROOT, ConsolePage, ServerState
-from bridge_server.console.rendering import (
-    STATIC_FOLDER,
-    Framing,
-    OneTimeNotices,
-    PageChanges,
-    ProjectChoice,
-    Rendering,
-)
 from bridge_server.console.server import ClientsPage, FaultsPage, SettingsPage
 from bridge_server.console.traffic import TrafficPage, row_fields
 from bridge_server.console.wallet import WalletPage, WalletSource
@@ -70,18 +62,19 @@ def pages_room(operator: Admin, mode: TestMode | None) -> Room:
     streams = None
     if traffic is not None:  # the list of requests gets the rows of their record
         streams = TrafficStreams(traffic, lambda each: row_fields(line_fields(each, traffic)))
-    static_files = StaticFiles(f"{ROOT}/static", [STYLESHEET, *sorted(STATIC_FOLDER.iterdir())])
+    files = [STYLESHEET, *sorted(rendering.STATIC_FOLDER.iterdir())]
+    static_files = StaticFiles(f"{ROOT}/static", files)
     pages = _pages(operator, mode, streams)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
     docs = f"{_bridge_url(settings) or ''}/docs"
     unfit = "keys are public" if settings.dev_accounts else "test mode" if settings.test else None
-    rendering = Rendering({"root": ROOT, "static": static_files.paths, "docs": docs, "mode": unfit})
+    known = {"root": ROOT, "static": static_files.paths, "docs": docs, "mode": unfit}
     ends = SessionEnds(access, foundation.events)
     handlers = ConsoleHandlers(
         Door(access, cookies, ends, Hosts((own_host,)), refused.note),
-        Framing(rendering, changes, pages, partial(_state, operator, mode)),
-        OneTimeNotices(os.urandom),
+        rendering.Framing(rendering.Rendering(known), changes, pages, partial(_state, operator, mode)),
+        rendering.OneTimeNotices(os.urandom),
         home=f"{ROOT}{pages[0].paths[0].path}",
     )
 
@@ -114,24 +107,23 @@ def pages_room(operator: Admin, mode: TestMode | None) -> Room:
 def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | None) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
     settings, services = operator.foundation.settings, operator.services.projects
-    choice = ProjectChoice(services)
+    choice = rendering.ProjectChoice(services)
     sendings = compose.Sendings(operator.audiences, operator.foundation.clock, os.urandom)
     answers_calls = settings.test and settings.console_port is None
     faults: tuple[()] | tuple[FaultsPage] = ()
     if mode is not None:
         faults = (FaultsPage(mode.controls, mode.instruments.faults, mode.routes, mode.words),)
+    approvals, source, may_sign = operator.approvals, _wallet_source(operator), settings.admin_wallet
     pages = (
         TrafficPage(
             streams,
             operator.lives,
-            operator.approvals if settings.admin_wallet else None,
+            approvals if may_sign else None,
             _bridge_url(settings),
             answers_calls=answers_calls,
         ),
         sessions.SessionsPage(operator.sessions, operator.topics),
-        WalletPage(
-            operator.approvals, operator.wallet, _wallet_source(operator), may_sign=settings.admin_wallet
-        ),
+        WalletPage(approvals, operator.wallet, source, may_sign=may_sign),
         outbox.WebhooksPage(operator.outbox, operator.webhook_tests),
         outbox.PushesPage(operator.outbox, operator.push_tests),
         projects.ProjectsPage(services),
@@ -153,14 +145,14 @@ def _wallet_source(operator: Admin) -> WalletSource | None:
         return None
 
     async def source() -> tuple[int, str | None]:
-        return neighbours.own_number, None if role.is_here() else await role.holder_url()
+        return neighbours.own_number, None if role.is_served else await role.holder_url()
 
     return source
 
 
-def _page_changes(operator: Admin, mode: TestMode | None) -> PageChanges:
+def _page_changes(operator: Admin, mode: TestMode | None) -> rendering.PageChanges:
     foundation, wallet = operator.foundation, operator.services.wallet
-    changes = PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
+    changes = rendering.PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
     changes.follow(foundation.events, _TOPICS, ChangedOutside)
     if mode is not None:
         mode.instruments.faults.on_change.append(partial(changes.note, "faults"))
@@ -187,11 +179,7 @@ async def _state(operator: Admin, mode: TestMode | None) -> ServerState:
     except (TimeoutError, UnavailableError):
         is_ready = False
     return ServerState(
-        is_ready=is_ready,
-        troubles=services.readiness.troubles(),
-        due=stock.due,
-        dead=stock.dead,
-        chain_id=services.wallet.node.known_chain_id,
-        is_test=mode is not None,
+        is_ready=is_ready, troubles=services.readiness.troubles(), due=stock.due, dead=stock.dead,
+        chain_id=services.wallet.node.known_chain_id, is_test=mode is not None,
         ahead_ms=foundation.clock.now_ms() - foundation.machine_clock.now_ms(),
-    )
+    )  # fmt: skip

@@ -9,7 +9,7 @@ from importlib import import_module
 from time import perf_counter
 from typing import NamedTuple
 
-from bridge_server.assembly.room import Backend, DemoProject, OwnUrl, Room
+from bridge_server.assembly.room import Backend, DemoProject, OwnUrl
 from bridge_server.kernel.background import Stopping
 from bridge_server.kernel.clock import Clock, MovableClock
 from bridge_server.kernel.events import Events
@@ -18,21 +18,15 @@ from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.notify.service import DEVICE
-from bridge_server.outbox.channels import (
-    WEBHOOK_CHANNEL,
-    AttemptLog,
-    NotedSender,
-    PublicSender,
-    Sender,
-    shown_url,
-)
+from bridge_server.outbox import channels
+from bridge_server.outbox.channels import AttemptLog, Sender
 from bridge_server.outbox.guarded_client import Outcome
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.projects.devices import DeviceStateStore
 from bridge_server.projects.service import Projects, ProjectServices, account_limit
 from bridge_server.projects.store import ProjectStore
-from bridge_server.projects.subscriptions import PROJECT_EVENT, Subscriptions, SubscriptionStore
+from bridge_server.projects.subscriptions import Subscriptions, SubscriptionStore
 from bridge_server.push.models import OWN_CHANNEL
 from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.sinks import Refusal, SinkProvider, SinkPush
@@ -69,16 +63,16 @@ _INNER_CHANNELS = frozenset({OWN_CHANNEL})
 class RecordedSender:
     """Sends through the sender; the record gets the receiver's origin and path, and nothing of the body."""
 
-    def __init__(self, sender: Sender, record: TrafficLog, route: str = WEBHOOK_CHANNEL) -> None:
+    def __init__(self, sender: Sender, record: TrafficLog, route: str = channels.WEBHOOK_CHANNEL) -> None:
         self._sender = sender
         self._record = record
         self._route = route
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        """Attempt to deliver once."""
         started = perf_counter()
         outcome = await self._sender.send(message, now_ms)
-        self._record.note(attempted(message, outcome, started, shown_url(message.url), self._route))
+        url = channels.shown_url(message.url)
+        self._record.note(attempted(message, outcome, started, url, self._route))
         return outcome
 
 
@@ -95,6 +89,11 @@ class Observation(NamedTuple):
     """Open sockets by address, without exempt clients."""
     attempts: AttemptLog
     """The last attempts to deliver webhooks and pushes."""
+
+    def observer(self, addresses: ClientAddresses, clock: Clock) -> Observer:
+        """The outermost layer calls it with each request; test mode has a layer for its record."""
+        record = None if self.traffic is None or self.traffic.keeps_contents else self.traffic
+        return Observer(record, self.clients, self.activities, self.made, addresses, clock)
 
 
 def observation_of(
@@ -113,14 +112,9 @@ def observation_of(
 
 def noted(sender: Sender, observation: Observation | None) -> Sender:
     """The sender, whose attempts an operator can see; itself where no operator has access."""
-    return sender if observation is None else NotedSender(sender, observation.attempts, _INNER_CHANNELS)
-
-
-def observer_of(observation: Observation, addresses: ClientAddresses, clock: Clock) -> Observer:
-    """The function that the outermost layer calls with each request; test mode has a layer for its record."""
-    traffic = observation.traffic
-    record = None if traffic is None or traffic.keeps_contents else traffic
-    return Observer(record, observation.clients, observation.activities, observation.made, addresses, clock)
+    if observation is None:
+        return sender
+    return channels.NotedSender(sender, observation.attempts, _INNER_CHANNELS)
 
 
 # Test mode's instruments, and the senders that they watch and break.
@@ -143,19 +137,12 @@ def push_sink(channel: str, instruments: Instruments) -> SinkProvider:
 
     def witness(push: SinkPush) -> None:
         notice = push.notice
-        instruments.sent.note(
-            Sent(
-                message_id=notice.message_id,
-                channel=push.channel,
-                at_ms=instruments.clock.now_ms(),
-                outcome=push.outcome.verdict.name.lower(),
-                reason=push.outcome.reason,
-                notice={**notice.data, "title": notice.title, "body": notice.body},
-                payload=push.payload,
-                token=push.token,
-                headers=push.headers,
-            )
-        )
+        instruments.sent.note(Sent(
+            message_id=notice.message_id, channel=push.channel, at_ms=instruments.clock.now_ms(),
+            outcome=push.outcome.verdict.name.lower(), reason=push.outcome.reason,
+            notice={**notice.data, "title": notice.title, "body": notice.body},
+            payload=push.payload, token=push.token, headers=push.headers,
+        ))  # fmt: skip
 
     return SinkProvider(channel, instruments.clock, strike, witness)
 
@@ -280,35 +267,19 @@ def lay_foundation(
     if instruments is not None and isinstance(backend.database, SqliteDatabase):
         break_disk(backend.database, instruments)
     quotas = backend.token_buckets(clock)
+    every = live.held(lambda now: per_second("requests", now.requests_per_second, now.requests_burst))
     return Foundation(
-        settings=settings,
-        live=live,
-        clock=clock,
-        machine_clock=backend.clock,
-        ids=IdMaker(),
-        events=events,
-        signals=signals,
-        stopping=Stopping(),
-        own_url=OwnUrl(settings.internal_url),
-        backend=backend,
-        addresses=addresses,
+        settings=settings, live=live, clock=clock, machine_clock=backend.clock, ids=IdMaker(),
+        events=events, signals=signals, stopping=Stopping(), own_url=OwnUrl(settings.internal_url),
+        backend=backend, addresses=addresses, quotas=quotas, every_request=every,
         connections=Connections(addresses, live.held(_connection_limits)),
-        quotas=quotas,
-        every_request=live.held(
-            lambda now: per_second("requests", now.requests_per_second, now.requests_burst)
-        ),
         payload_bytes=_stored_bytes("payload", settings.call_ttl, live, quotas, addresses),
         subscription_bytes=_stored_bytes("subscription", settings.subscription_ttl, live, quotas, addresses),
-        figures=RequestFigures(),
-        refusals=Refusals(),
-        webhooks=webhooks,
+        figures=RequestFigures(), refusals=Refusals(), webhooks=webhooks, public_webhooks=public_webhooks,
         webhook_sender=_observed(webhooks, instruments, observation),
-        public_webhooks=public_webhooks,
-        public_sender=PublicSender(_observed(public_webhooks, instruments, observation)),
-        instruments=instruments,
-        observation=observation,
-        demo=demo,
-    )
+        public_sender=channels.PublicSender(_observed(public_webhooks, instruments, observation)),
+        instruments=instruments, observation=observation, demo=demo,
+    )  # fmt: skip
 
 
 def _connection_limits(settings: Settings) -> ConnectionLimits:
@@ -342,14 +313,8 @@ def _observed(
 
 def _webhooks(live: LiveSettings, *, allow_private: bool) -> WebhookSender:
     settings = live.current
-    sender = WebhookSender(
-        SenderSettings(
-            timeout_seconds=settings.webhook_timeout,
-            signing_secret=secret_of(settings.webhook_secret),
-            allow_private=allow_private,
-            user_agent=USER_AGENT,
-        )
-    )
+    secret = secret_of(settings.webhook_secret)
+    sender = WebhookSender(SenderSettings(settings.webhook_timeout, secret, allow_private, USER_AGENT))
 
     def sign(now: Settings) -> None:
         sender.sign_with(secret_of(now.webhook_secret), secret_of(now.webhook_secret_previous))
@@ -369,14 +334,3 @@ def project_services(foundation: Foundation) -> ProjectServices:
         DeviceStateStore(database),
         foundation.live.held(lambda now: account_limit(now.account_rate_per_hour, now.account_burst)),
     )
-
-
-def projects_room(services: ProjectServices) -> Room:
-    """Deletes what deleted projects have left behind. Projects have no endpoints of their own."""
-    return Room(
-        name="projects", sweeps=(services.projects.sweep,), gone_handlers={PROJECT_EVENT: _keep_webhook}
-    )
-
-
-async def _keep_webhook(_: OutgoingMessage) -> None:
-    """Change nothing: the operator has set a project's webhook, and removes it."""

@@ -14,19 +14,16 @@ from bridge_server.inbox.sign_in import SignIn, SignInLifetimes, SignInStore, or
 from bridge_server.inbox.store import Arrivals, InboxReads, InboxStore
 from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.background import running
+from bridge_server.notify import service
 from bridge_server.notify.models import Delivered, Notification, NotifyRequest
 from bridge_server.notify.routes import NotifyHandlers, notify_routes
-from bridge_server.notify.service import (
-    DEVICE,
-    Audiences,
-    AudienceStore,
-    NotificationLifetimes,
-    Notifications,
-)
+from bridge_server.notify.service import DEVICE, Audiences, AudienceStore, Notifications
 from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
+from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NewSubscription, ProjectId, TypeId
 from bridge_server.projects.service import ProjectServices
+from bridge_server.projects.subscriptions import PROJECT_EVENT
 from bridge_server.push.routes import Addresses
 from bridge_server.settings.settings import Settings
 from bridge_server.web.metrics import Family
@@ -42,7 +39,7 @@ def notifications_of(foundation: Foundation, services: ProjectServices) -> Notif
     """Notifications to the subscribers of projects."""
     settings = foundation.settings
     missed = foundation.live.held(lambda now: MissedLimits(now.max_missed_accounts))
-    lifetimes = NotificationLifetimes(
+    lifetimes = service.NotificationLifetimes(
         read_kept_ms=settings.read_notification_ttl * 1000,
         unread_kept_ms=settings.unread_notification_ttl * 1000,
         missed_kept_ms=settings.missed_account_ttl * 1000,
@@ -55,8 +52,7 @@ def notify_room(foundation: Foundation, services: ProjectServices, notifications
     """The endpoints of notifications."""
     audiences = Audiences(AudienceStore(foundation.database), notifications)
     handlers = NotifyHandlers(notifications, audiences, services.projects)
-    settings = foundation.settings
-    outcomes = notifications.outcomes
+    settings, outcomes = foundation.settings, notifications.outcomes
     foundation.events.subscribe(Delivered, lambda event: outcomes.update(sent=len(event.accounts)))
 
     async def families() -> Sequence[Family]:
@@ -69,6 +65,16 @@ def notify_room(foundation: Foundation, services: ProjectServices, notifications
         routes=notify_routes(handlers, settings.notify_body_limit, lists_freely=settings.test),
         sweeps=(notifications.sweep,),
     )
+
+
+def projects_room(services: ProjectServices) -> Room:
+    """Deletes what deleted projects have left behind. Projects have no endpoints of their own."""
+    handlers = {PROJECT_EVENT: _keep_webhook}
+    return Room(name="projects", sweeps=(services.projects.sweep,), gone_handlers=handlers)
+
+
+async def _keep_webhook(_: OutgoingMessage) -> None:
+    """Change nothing: the operator has set a project's webhook, and removes it."""
 
 
 # The project that `bridge-server dev` has from the start.
@@ -111,14 +117,12 @@ def inbox_services(
     settings, database, clock = foundation.settings, foundation.database, foundation.clock
     store, arrivals = InboxStore(database), Arrivals(foundation.signals)
     own = None if settings.public_url is None else origin_of_url(settings.public_url)
+    origins = frozenset(filter(None, (*settings.inbox_origins, own)))
+    lifetimes = SignInLifetimes(settings.sign_in_ttl * 1000, settings.inbox_token_ttl * 1000)
     sign_in = SignIn(
-        SignInStore(database),
-        clock,
-        os.urandom,
-        origins=frozenset(filter(None, (*settings.inbox_origins, own))),
-        admits_loopback=settings.test,
-        lifetimes=SignInLifetimes(settings.sign_in_ttl * 1000, settings.inbox_token_ttl * 1000),
-    )
+        SignInStore(database), clock, os.urandom, origins=origins, admits_loopback=settings.test,
+        lifetimes=lifetimes,
+    )  # fmt: skip
     foundation.events.subscribe(Delivered, lambda event: arrivals.arrived(event.accounts), everywhere=True)
     return InboxServices(
         sign_in,

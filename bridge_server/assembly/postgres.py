@@ -8,7 +8,7 @@ from functools import partial
 import structlog
 
 from bridge_server.assembly.postgres_overrides import HEAVY, OVERRIDES
-from bridge_server.assembly.room import Backend, OwnUrl, Room, WalletRole
+from bridge_server.assembly.room import Backend, OwnUrl, Room
 from bridge_server.inbox.models import MarkedRead, SignedOut
 from bridge_server.kernel.background import Stopping, running
 from bridge_server.kernel.clock import Clock, SystemClock
@@ -26,18 +26,11 @@ from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.database import ChangedOutside, DatabaseRefusedError, Process
 from bridge_server.storage.migrate import NewerSchemaError
+from bridge_server.storage.postgres import processes as shared
 from bridge_server.storage.postgres.buckets import SharedBuckets
 from bridge_server.storage.postgres.clock import CorrectedClock, kept_right
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.migrate import examined, opened, packaged_migrations, require_known
-from bridge_server.storage.postgres.processes import (
-    LeasedDestinations,
-    OutsideCommits,
-    Processes,
-    Role,
-    opened_with_wake_ups,
-    sweeper_hold,
-)
 from bridge_server.wallet.approvals import ApprovalsChanged
 from bridge_server.wallet.transactions.states import TransactionsDue, TransactionsMoved, TransactionsPostponed
 from bridge_server.web.limits import BucketsSaved, TokenBuckets
@@ -95,7 +88,7 @@ class PostgresBackend(Backend):
     async def _opened(self, *, may_create: bool, hears: bool) -> AsyncIterator[None]:
         """The database is open, its clock is right, and others hear of its commits; it `hears` of theirs."""
         database = self.database
-        crossing = opened_with_wake_ups(database, self._events, CARRIED, hears=hears)
+        crossing = shared.opened_with_wake_ups(database, self._events, CARRIED, hears=hears)
         async with opened(crossing, self._direct_url, may_create=may_create):
             if database.clock is None:
                 yield
@@ -105,8 +98,7 @@ class PostgresBackend(Backend):
 
     def fault(self) -> str | None:
         async def examine() -> None:
-            settings = self._settings
-            urls = map(secret_of, (settings.database, settings.database_direct))
+            urls = map(secret_of, (self._settings.database, self._settings.database_direct))
             for url in dict.fromkeys(filter(None, urls)):
                 async with examined(url) as connection:
                     await require_known(connection, packaged_migrations()[-1].version)
@@ -129,31 +121,25 @@ class PostgresBackend(Backend):
         return self._buckets.running()
 
     def sweeper_hold(self) -> Hold:
-        return sweeper_hold(self.database)
+        return shared.sweeper_hold(self.database)
 
     def outside_changes(self) -> Callable[[], Awaitable[bool]]:
-        return OutsideCommits(self.database).have_come
+        return shared.OutsideCommits(self.database).have_come
 
     def leases(self) -> Leases:
         settings, database = self._settings, self.database
         delivery_seconds = max(settings.webhook_timeout, settings.push_timeout)
-        return LeasedDestinations(
-            database,
-            lambda: database.number,
-            delivery_seconds + _LEASE_BEYOND_DELIVERY_SECONDS,
+        return shared.LeasedDestinations(
+            database, lambda: database.number, delivery_seconds + _LEASE_BEYOND_DELIVERY_SECONDS,
             delivery_seconds + _DELIVERY_MARGIN_SECONDS,
-        )
-
-    def wallet_role(self) -> WalletRole:
-        role = Role("wallet", self.database, is_wanted=self._settings.holds_wallet)
-        return WalletRole(
-            role.fence, lambda: role.is_served, lambda: role.is_held,
-            role.holder_url, role.announce, role.serve_forever, role.known,
         )  # fmt: skip
+
+    def wallet_role(self) -> shared.Role:
+        return shared.Role("wallet", self.database, is_wanted=self._settings.holds_wallet)
 
     def processes_room(self, own_url: OwnUrl, stopping: Stopping) -> Room:
         """Sweeps rows that other processes have left. The process ends when an upgrade leaves it behind."""
-        processes, newest_known = Processes(self.database), packaged_migrations()[-1].version
+        processes, newest_known = shared.Processes(self.database), packaged_migrations()[-1].version
         keep = partial(_keep_row, processes, own_url, stopping, newest_known)
         return Room(name="processes", running=(lambda: running(keep()),), sweeps=(processes.sweep,))
 
@@ -161,10 +147,12 @@ class PostgresBackend(Backend):
         return self.database.number
 
     async def processes(self) -> Sequence[Process]:
-        return await Processes(self.database).all()
+        return await shared.Processes(self.database).all()
 
 
-async def _keep_row(processes: Processes, own_url: OwnUrl, stopping: Stopping, newest_known: int) -> None:
+async def _keep_row(
+    processes: shared.Processes, own_url: OwnUrl, stopping: Stopping, newest_known: int
+) -> None:
     """Keep the URL in the row, and end the process when it may not use the database any more."""
     url = await own_url.known()
     while True:

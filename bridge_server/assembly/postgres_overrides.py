@@ -1,7 +1,6 @@
-"""PostgreSQL's own forms of the stores' statements, room by room, and the reads that are slow there.
-
-They lie here and not beside the statements, because only a process with a PostgreSQL database is to load
-them. Each is keyed by the statement whose place it takes: one that has changed is found by its key.
+"""PostgreSQL's own forms of the stores' statements, and the reads that are slow there. They are not beside
+the statements, because only a process with a PostgreSQL database loads them. Each has the statement whose
+place it takes for its key.
 """
 
 from collections.abc import Mapping
@@ -53,23 +52,12 @@ DELETE FROM topic_messages WHERE expires_at_ms BETWEEN 10000 - ?1::bigint AND ?1
 """
 
 _TOPICS_1X: Mapping[str, str] = {
-    v1_store.SHARE_OF_TOPIC: texts(v1_store.SHARE_OF_TOPIC),
-    v1_store.SHARE_OF_ADDRESS: texts(v1_store.SHARE_OF_ADDRESS),
-    v1_store.DELETE: numbers(v1_store.DELETE),
     v1_store.INSERT: with_parts(v1_store.INSERT, _NUMBERED_1X),
-    v1_store.SETTLE: numbers(v1_store.SETTLE),
     v1_store.SWEEP: _SWEEP_1X,
 }
 
 
 # Topics of WalletConnect 2.x
-
-_OF_TOPICS = (
-    v2_store.REPEATED, v2_store.SUBSCRIBERS, v2_store.SUBSCRIBED, v2_store.FULL_TOPICS, v2_store.RENEW,
-    v2_store.UNSUBSCRIBE, v2_store.CLOSE_OPEN, v2_list.COUNT_SUBSCRIBERS, v2_store.SHARE_OF_TOPIC,
-    v2_store.SHARE_OF_CLIENT, v2_store.SHARE_OF_ADDRESS,
-)  # fmt: skip
-_SWEEPS_2X = (v2_store.FORGET_CALLS, v2_store.SWEEP_SUBSCRIPTIONS, v2_store.SWEEP_CALLS)
 
 _MISSING = {"json_each(missing)": "json_numbers(missing)"}
 _OF_CLIENT_2X = {**_MISSING, "json_each(?2)": "json_texts(?2)"}
@@ -122,15 +110,12 @@ _TOPICS_2X: Mapping[str, str] = {
     v2_store.SUBSCRIBE: with_parts(texts(v2_store.SUBSCRIBE), {**_SORTED, **_GATHERED}),
     v2_store.WAITING: with_parts(v2_store.WAITING, _OF_CLIENT_2X),
     v2_store.FETCHABLE: with_parts(v2_store.FETCHABLE, _FETCHABLE),
-    v2_store.BY_NUMBERS: numbers(v2_store.BY_NUMBERS),
     v2_store.WAITING_ANYWHERE: with_parts(v2_store.WAITING_ANYWHERE, _POSITIONS),
     v2_store.ACKNOWLEDGE: with_parts(v2_store.ACKNOWLEDGE, _ACKNOWLEDGED),
     v2_store.DELETE_DELIVERED: with_parts(v2_store.DELETE_DELIVERED, _DELIVERED),
     v2_store.DELETE_UNWANTED: with_parts(v2_store.DELETE_UNWANTED, _UNWANTED),
     v2_store.SETTLE_DELIVERED: with_parts(v2_store.SETTLE_DELIVERED, _DELIVERED),
     v2_store.SWEEP_MESSAGES: _SWEEP_2X,
-    **{statement: texts(statement) for statement in _OF_TOPICS},
-    **{statement: swept(statement) for statement in _SWEEPS_2X},
 }
 
 
@@ -155,14 +140,7 @@ SELECT id FROM type_sets WHERE project = ?1 AND hashtextextended(types, 0) = has
 _PROJECTS: Mapping[str, str] = {
     projects_store.OVERVIEW: _OVERVIEW,
     subscriptions.TYPE_SET: _TYPE_SET,
-    projects_store.DELETE_DELIVERIES: numbers(projects_store.DELETE_DELIVERIES),
     projects_store.COUNT_LAPSED: with_parts(numbers(projects_store.COUNT_LAPSED), _SORTED_FIGURES),
-    projects_store.COUNT_LAPSED_OF_NOTIFICATIONS: numbers(projects_store.COUNT_LAPSED_OF_NOTIFICATIONS),
-    projects_store.DELETE_SENDINGS: numbers(projects_store.DELETE_SENDINGS),
-    projects_store.DELETE_UNSENT_NOTIFICATIONS: numbers(projects_store.DELETE_UNSENT_NOTIFICATIONS),
-    projects_store.DELETE_COVERED: numbers(projects_store.DELETE_COVERED),
-    projects_store.DELETE_UNCOVERED_NOTIFICATIONS: numbers(projects_store.DELETE_UNCOVERED_NOTIFICATIONS),
-    projects_store.DELETE_MISSED: swept(projects_store.DELETE_MISSED),
     projects_store.SENDINGS: with_parts(projects_store.SENDINGS, _IDS),
     projects_store.NOTIFICATIONS: with_parts(projects_store.NOTIFICATIONS, _IDS),
 }
@@ -216,16 +194,9 @@ JOIN accounts ON accounts.account_key = failed.value ->> 0
 ORDER BY accounts.id
 """
 
-_NOTIFY_SWEEPS = (
-    notify_store.SWEEP_FULL_BUCKETS, notify_store.PUT_OFF_BUCKETS, notify_store.SWEEP_READ,
-    notify_store.SWEEP_MARKED_BY_OPERATOR, notify_store.DELETE_OLDEST_MISSED, notify_store.SWEEP_MISSED,
-)  # fmt: skip
-
 _NOTIFY: Mapping[str, str] = {
     notify_store.SORT: with_parts(notify_store.SORT, _NOTIFY_SORTED),
     notify_store.NOT_COVERED: with_parts(notify_store.NOT_COVERED, _LEFT),
-    notify_store.INSERT_DELIVERIES: numbers(notify_store.INSERT_DELIVERIES),
-    notify_store.INSERT_COVERED: numbers(notify_store.INSERT_COVERED),
     notify_store.SPEND: with_parts(numbers(notify_store.SPEND), _SPENT),
     notify_store.CLAMP: with_parts(texts(notify_store.CLAMP), _CLAMPED),
     notify_store.DEVICES: f"{numbers(notify_store.DEVICES)} ORDER BY devices.id",
@@ -234,8 +205,6 @@ _NOTIFY: Mapping[str, str] = {
     notify_store.OLD_SENDINGS: with_parts(notify_store.OLD_SENDINGS, _IDS),
     notify_store.BULK_MARKED_SENDINGS: with_parts(notify_store.BULK_MARKED_SENDINGS, _IDS),
     notify_store.INSERT_MISSED: _INSERT_MISSED,
-    notify_store.DELETE_MISSED_ASKED: texts(notify_store.DELETE_MISSED_ASKED),
-    **{statement: swept(statement) for statement in _NOTIFY_SWEEPS},
 }
 
 
@@ -275,10 +244,8 @@ def _counting(statements: tuple[str, str]) -> dict[str, str]:
 _INBOX: Mapping[str, str] = {
     inbox_store.SUBSCRIPTIONS: with_parts(inbox_store.SUBSCRIPTIONS, _TYPES),
     inbox_store.ARRIVALS: with_parts(inbox_store.ARRIVALS, _ARRIVED),
-    inbox_store.MARK_READ: numbers(inbox_store.MARK_READ),
     **_counting(inbox_store.COUNT_READ),
     **_counting(inbox_store.COUNT_BULK_MARKED),
-    **{statement: swept(statement) for statement in sign_in.SWEEPS},
 }
 
 
@@ -295,12 +262,6 @@ FROM json_array_elements(?2::text::json) WITH ORDINALITY AS message (value, plac
 _OUTBOX: Mapping[str, str] = {
     outbox_store.INSERT_ALL: _INSERT_ALL,
     outbox_store.PENDING_QUEUES: f"{outbox_store.PENDING_QUEUES} ORDER BY pending.destination, pending.queue",
-    outbox_store.SWEEP_DEAD: swept(outbox_store.SWEEP_DEAD),
-    outbox_store.SWEEP_OLD_HOSTS: swept(outbox_store.SWEEP_OLD_HOSTS),
-    message_store.PAGE: texts(message_store.PAGE),
-    message_store.DEAD_PAGE: texts(message_store.DEAD_PAGE),
-    message_store.RETRY_DEAD: numbers(message_store.RETRY_DEAD),
-    message_store.DROP_DEAD: numbers(message_store.DROP_DEAD),
 }
 
 
@@ -316,19 +277,37 @@ _SHOWN = {
     "json_type(CAST(params AS TEXT)) = 'text'": f"json_typeof({_PARAMS}) = 'string'",
 }
 
-_TRANSACTIONS: Mapping[str, str] = {
-    transactions_store.PAGE: with_parts(transactions_store.PAGE, _SHOWN),
-    transactions_store.SWEEP: swept(transactions_store.SWEEP),
-}
+_TRANSACTIONS: Mapping[str, str] = {transactions_store.PAGE: with_parts(transactions_store.PAGE, _SHOWN)}
 
 
-# Rooms of which only the sweeps have another form, and all rooms
+# Statements of all rooms of which only the arrays, or the search for what is due, have another form
 
-_SWEEPS = (push_store.SWEEP, topics.SWEEP, approvals.SWEEP, limits.SWEEP, *access.SWEEPS)
-_OTHER_SWEEPS: Mapping[str, str] = {statement: swept(statement) for statement in _SWEEPS}
+_OF_NUMBERS = (
+    v1_store.DELETE, v1_store.SETTLE, v2_store.BY_NUMBERS, projects_store.DELETE_DELIVERIES,
+    projects_store.COUNT_LAPSED_OF_NOTIFICATIONS, projects_store.DELETE_SENDINGS,
+    projects_store.DELETE_UNSENT_NOTIFICATIONS, projects_store.DELETE_COVERED,
+    projects_store.DELETE_UNCOVERED_NOTIFICATIONS, notify_store.INSERT_DELIVERIES,
+    notify_store.INSERT_COVERED, inbox_store.MARK_READ, message_store.RETRY_DEAD, message_store.DROP_DEAD,
+)  # fmt: skip
+_OF_TEXTS = (
+    v1_store.SHARE_OF_TOPIC, v1_store.SHARE_OF_ADDRESS, v2_store.REPEATED, v2_store.SUBSCRIBERS,
+    v2_store.SUBSCRIBED, v2_store.FULL_TOPICS, v2_store.RENEW, v2_store.UNSUBSCRIBE, v2_store.CLOSE_OPEN,
+    v2_list.COUNT_SUBSCRIBERS, v2_store.SHARE_OF_TOPIC, v2_store.SHARE_OF_CLIENT, v2_store.SHARE_OF_ADDRESS,
+    notify_store.DELETE_MISSED_ASKED, message_store.PAGE, message_store.DEAD_PAGE,
+)  # fmt: skip
+_SWEEPS = (
+    v2_store.FORGET_CALLS, v2_store.SWEEP_SUBSCRIPTIONS, v2_store.SWEEP_CALLS, projects_store.DELETE_MISSED,
+    notify_store.SWEEP_FULL_BUCKETS, notify_store.PUT_OFF_BUCKETS, notify_store.SWEEP_READ,
+    notify_store.SWEEP_MARKED_BY_OPERATOR, notify_store.DELETE_OLDEST_MISSED, notify_store.SWEEP_MISSED,
+    *sign_in.SWEEPS, outbox_store.SWEEP_DEAD, outbox_store.SWEEP_OLD_HOSTS, transactions_store.SWEEP,
+    push_store.SWEEP, topics.SWEEP, approvals.SWEEP, limits.SWEEP, *access.SWEEPS,
+)  # fmt: skip
 
 OF_ROOMS: tuple[Mapping[str, str], ...] = (
-    _RELAY, _TOPICS_1X, _TOPICS_2X, _PROJECTS, _NOTIFY, _INBOX, _OUTBOX, _TRANSACTIONS, _OTHER_SWEEPS,
+    _RELAY, _TOPICS_1X, _TOPICS_2X, _PROJECTS, _NOTIFY, _INBOX, _OUTBOX, _TRANSACTIONS,
+    {statement: numbers(statement) for statement in _OF_NUMBERS},
+    {statement: texts(statement) for statement in _OF_TEXTS},
+    {statement: swept(statement) for statement in _SWEEPS},
 )  # fmt: skip
 OVERRIDES: Mapping[str, str] = {statement: text for each in OF_ROOMS for statement, text in each.items()}
 """PostgreSQL's forms by the statements that the rooms have written."""

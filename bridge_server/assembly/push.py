@@ -12,6 +12,7 @@ from bridge_server.kernel.token_bucket import per_second
 from bridge_server.kernel.version import USER_AGENT
 from bridge_server.outbox.channels import Channels, LogSender, Sender
 from bridge_server.outbox.models import DeviceEndpoint
+from bridge_server.push import routes
 from bridge_server.push.models import OWN_CHANNEL
 from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.provider import (
@@ -21,15 +22,7 @@ from bridge_server.push.providers.provider import (
     ProviderSender,
     TopicSender,
 )
-from bridge_server.push.routes import (
-    Addresses,
-    AddressOf,
-    PushHandlers,
-    push_routes,
-    service_address,
-    webhook_address,
-    webpush_address,
-)
+from bridge_server.push.routes import Addresses
 from bridge_server.push.service import Bridges, PushServer
 from bridge_server.push.store import PushStore
 from bridge_server.settings.settings import Settings
@@ -47,12 +40,9 @@ def _fcm(settings: Settings) -> ProviderOf | None:
     if settings.fcm_credentials is None:
         return None
     fcm = _module("fcm")
-    service = fcm.FcmSettings(
-        fcm.ServiceAccount.parse(text_of(settings.fcm_credentials)),
-        settings.fcm_endpoint or fcm.ENDPOINT,
-        settings.fcm_token_endpoint,
-        settings.push_timeout,
-    )
+    account = fcm.ServiceAccount.parse(text_of(settings.fcm_credentials))
+    endpoint = settings.fcm_endpoint or fcm.ENDPOINT
+    service = fcm.FcmSettings(account, endpoint, settings.fcm_token_endpoint, settings.push_timeout)
     return partial(fcm.FcmProvider, service)
 
 
@@ -61,15 +51,10 @@ def _apns(settings: Settings) -> ProviderOf | None:
         return None
     apns = _module("apns")
     app = apns.ApnsSettings(
-        key=text_of(settings.apns_key),
-        key_id=settings.apns_key_id,
-        team_id=settings.apns_team_id,
-        topic=settings.apns_topic,
-        environment=settings.apns_environment,
-        endpoint=settings.apns_endpoint,
-        ca_file=settings.apns_ca_file,
-        timeout_seconds=settings.push_timeout,
-    )
+        key=text_of(settings.apns_key), key_id=settings.apns_key_id, team_id=settings.apns_team_id,
+        topic=settings.apns_topic, environment=settings.apns_environment, ca_file=settings.apns_ca_file,
+        endpoint=settings.apns_endpoint, timeout_seconds=settings.push_timeout,
+    )  # fmt: skip
     return partial(apns.ApnsProvider, app)
 
 
@@ -130,12 +115,12 @@ def push_services(foundation: Foundation) -> PushServices:
     store = PushStore(foundation.database, settings.subscription_ttl * 1000, settings.max_topic_webhooks)
     sender = noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation)
     server = PushServer(store, sender, bridges, foundation.clock, foundation.ids, foundation.stopping)
-    channels: dict[str, AddressOf] = {"webhook": webhook_address}
+    channels: dict[str, routes.AddressOf] = {"webhook": routes.webhook_address}
     if settings.push_log:
         channels["log"] = lambda _: DeviceEndpoint("log:", "log")  # whatever the token is
     for name, provider in providers.items():
         checked, is_web = provider.checked_token, name == "webpush" and not settings.test
-        channels[name] = webpush_address(checked) if is_web else service_address(name, checked)
+        channels[name] = routes.webpush_address(checked) if is_web else routes.service_address(name, checked)
     opened = tuple(map(_opened, providers.values()))
     return PushServices(server, store, Addresses(channels), senders, provider_senders, opened, bridges)
 
@@ -161,19 +146,17 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
 
     foundation.live.follow(take)
     settings = foundation.settings
-    handlers = PushHandlers(
+    handlers = routes.PushHandlers(
         server, services.addresses, settings.public_url, settings.allow_private_webhooks,
         foundation.subscription_bytes,
     )  # fmt: skip
     new_clients = foundation.live.held(
         lambda now: per_second("new-clients", now.clients_per_minute / 60, now.clients_burst)
     )
-    routes = push_routes(
-        handlers, settings.push_body_limit, foundation.every_request, new_clients=new_clients
-    )
+    limits = (settings.push_body_limit, foundation.every_request)
     return Room(
         name="push",
-        routes=routes,
+        routes=routes.push_routes(handlers, *limits, new_clients=new_clients),
         emptied=tuple(partial(afterwards, sender.forget_blocked) for sender in providers.values()),
         sweeps=(services.store.sweep,),
         gauges=lambda: {f"push_{name}_blocked": len(sender.blocked) for name, sender in providers.items()},

@@ -1,14 +1,11 @@
-"""A room as a value: everything that the server has to know of one of its subjects.
-
-A backend as a value, too: everything that depends on the database, which is a file or PostgreSQL.
-"""
+"""A room: what the server has to know of one subject. A backend: what depends on the kind of database."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import structlog
 
@@ -25,7 +22,6 @@ from bridge_server.storage.data_directory import DataDirectoryError, DataDirecto
 from bridge_server.storage.database import Engine, Process, Transaction
 from bridge_server.storage.migrate import is_up_to_date, migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.wallet.models import NoNodeError
 from bridge_server.web.limits import Quotas, TokenBuckets
 from bridge_server.web.metrics import Families, Gauges
 from bridge_server.web.routes import Route
@@ -116,31 +112,20 @@ class OwnUrl:
         return self._url
 
 
-Resources: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+class WalletRole(Protocol):
+    """The wallet's role, as this process has it or waits for it: see `Role` in PostgreSQL's `processes`."""
 
-
-class WalletRole(NamedTuple):
-    """The wallet's role, as this process has it or waits for it."""
-
-    fence: Callable[[], Transaction[None]]
-    """The first steps of each write of the wallet."""
-    is_here: Callable[[], bool]
-    """Whether this process has the wallet, ready to serve."""
-    is_held: Callable[[], bool]
-    """Whether this process has the wallet, ready or not, and no other one can have taken it over."""
-    holder_url: Callable[[], Awaitable[str | None]]
-    """The URL of the process that has the wallet, if another one has."""
-    announce: Callable[[str], None]
-    """Lets others know how they reach this process."""
-    serve_forever: Callable[[Resources], Coroutine[Any, Any, None]]
-    """Keeps the wallet's resources open whenever this process has the wallet."""
-    known: Callable[[], Awaitable[None]]
-    """Returns once it is known whether this process has the wallet at its start."""
-
-    def require_held(self) -> None:
-        """Raise NoNodeError where this process may not speak to the node for the wallet any more."""
-        if not self.is_held():
-            raise NoNodeError("Another process may have taken over the wallet: that one asks the node.")
+    @property
+    def is_held(self) -> bool: ...
+    @property
+    def is_served(self) -> bool: ...
+    def fence(self) -> Transaction[None]: ...
+    def announce(self, url: str) -> None: ...
+    async def holder_url(self) -> str | None: ...
+    async def known(self) -> None: ...
+    def serve_forever(
+        self, resources: Callable[[], AbstractAsyncContextManager[None]]
+    ) -> Coroutine[Any, Any, None]: ...
 
 
 class Backend:
@@ -160,9 +145,8 @@ class Backend:
         return self._file_opened(self._upgrade)
 
     def opened_for_command(self, *, may_create: bool) -> AbstractAsyncContextManager[None]:
-        """The database, brought up to date and open, beside a server that may use it. Without `may_create`, a
-        database that does not exist is refused. Raises DataDirectoryError, DatabaseRefusedError,
-        NewerSchemaError, sqlite3.Error.
+        """The database, brought up to date and open, beside a server that may use it; it must exist unless
+        `may_create`. Raises DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
         """
         return self._file_opened(partial(self._bring_up_to_date, may_create))
 
@@ -212,24 +196,19 @@ class Backend:
             log.info("schema_upgraded", backup=str(saved))
 
     def _bring_up_to_date(self, may_create: bool) -> None:
-        file, data_dir, migrations = (
-            self._settings.database_file,
-            self._settings.data_dir,
-            packaged_migrations(),
-        )
+        file, data_dir = self._settings.database_file, self._settings.data_dir
+        migrations = packaged_migrations()
         if not may_create and not file.exists():
-            raise DataDirectoryError(
-                f"there is no database in {data_dir}: name the server's data directory with --data-dir"
-            )
+            advice = "name the server's data directory with --data-dir"
+            raise DataDirectoryError(f"there is no database in {data_dir}: {advice}")
         if file.exists() and is_up_to_date(file, migrations):
             return
         try:
             with held(data_dir):
                 migrate(file, migrations)
         except DataDirectoryInUseError as error:
-            raise DataDirectoryError(
-                f"{error}, or restart it: its database has an older schema than this command needs"
-            ) from error
+            reason = "its database has an older schema than this command needs"
+            raise DataDirectoryError(f"{error}, or restart it: {reason}") from error
 
     @asynccontextmanager
     async def _file_opened(self, prepare: Callable[[], None]) -> AsyncIterator[None]:

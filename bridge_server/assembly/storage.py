@@ -47,10 +47,8 @@ async def _opened(foundation: Foundation) -> AsyncIterator[None]:
     data_dir = foundation.settings.data_dir
     with held(data_dir) as mode_before:
         if mode_before is not None:
-            log.warning(
-                "data_directory_made_private",
-                directory=str(data_dir), mode="0700", mode_before=f"{mode_before:04o}",
-            )  # fmt: skip
+            modes = {"mode": "0700", "mode_before": f"{mode_before:04o}"}
+            log.warning("data_directory_made_private", directory=str(data_dir), **modes)
         async with foundation.backend.opened_for_server():
             yield
 
@@ -59,9 +57,8 @@ def sweeper_of(foundation: Foundation, rooms: Sequence[Room]) -> Sweeper:
     """The sweeps of these rooms, one after the other. A clock that tests move may jump."""
     sweeps = tuple(sweep for room in rooms for sweep in room.sweeps)
     settings, hold = foundation.settings, foundation.backend.sweeper_hold()
-    return Sweeper(
-        sweeps, foundation.clock, settings.sweep_interval, minds_jumps=not settings.test, hold=hold
-    )
+    every, minds_jumps = settings.sweep_interval, not settings.test
+    return Sweeper(sweeps, foundation.clock, every, minds_jumps=minds_jumps, hold=hold)
 
 
 # Rate limits and connections: token buckets are kept on disk, refusals are reported.
@@ -81,18 +78,15 @@ def limits_room(foundation: Foundation) -> Room:
     buckets, connections = BucketStore(foundation.database), foundation.connections
 
     async def families() -> Sequence[Family]:
-        rows: dict[tuple[str, ...], float] = {
-            (limit,): count for limit, count in foundation.refusals.by_limit.items()
-        }
+        counts = foundation.refusals.by_limit.items()
+        rows: dict[tuple[str, ...], float] = {(limit,): count for limit, count in counts}
         meaning = "Requests refused with 429, by the limit that refused them."
         return [Family("refused_requests", meaning, rows, ("limit",), is_total=True)]
 
+    kept = partial(_buckets_kept, foundation, buckets)
     return Room(
         name="limits",
-        running=(
-            partial(_buckets_kept, foundation, buckets),
-            lambda: running(foundation.refusals.report_forever()),
-        ),
+        running=(kept, lambda: running(foundation.refusals.report_forever())),
         emptied=(partial(afterwards, foundation.quotas.forget_all),),
         sweeps=(buckets.sweep,),
         gauges=lambda: {**connections.figures(), "waiting_clients": foundation.signals.waiting},
@@ -146,10 +140,8 @@ def commands_room(
     """Sends what a command has queued, and signs what it has approved, once `has_changed` tells of it."""
     events.subscribe_elsewhere(ApprovalsChanged, lambda _: approvals.read_again())
     events.on_gap(approvals.read_again)
-    return Room(
-        name="commands",
-        running=(lambda: running(_watch_forever(has_changed, dispatcher, approvals, events)),),
-    )
+    watch = partial(_watch_forever, has_changed, dispatcher, approvals, events)
+    return Room(name="commands", running=(lambda: running(watch()),))
 
 
 async def _watch_forever(

@@ -1,7 +1,7 @@
 """The wallet's JSON-RPC endpoint, its accounts, approvals and transactions."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from time import perf_counter
@@ -25,16 +25,10 @@ from bridge_server.settings.types import secret_of, text_of
 from bridge_server.wallet.accounts import Accounts, Derivations, development_keys, read_private_keys
 from bridge_server.wallet.approvals import ApprovalRules, Approvals, ApprovalStore, not_shown
 from bridge_server.wallet.keystore_files import KeystoreFiles
-from bridge_server.wallet.models import AccountSource, ApprovalRequest
+from bridge_server.wallet.models import AccountSource, ApprovalRequest, NoNodeError
 from bridge_server.wallet.node.connections import NodeWatch
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.rpc import routes
-from bridge_server.wallet.rpc.methods import (
-    MethodTable,
-    QueuedTransactions,
-    TransactionMethods,
-    WalletMethods,
-)
+from bridge_server.wallet.rpc import methods, routes
 from bridge_server.wallet.signing import AuditLog, Signing, TypedDataScheme
 from bridge_server.wallet.transactions.broadcasting import Broadcasting
 from bridge_server.wallet.transactions.service import TransactionService, TransactionWorker
@@ -42,7 +36,7 @@ from bridge_server.wallet.transactions.store import Fence, TransactionStore
 from bridge_server.web.json_rpc import summary
 from bridge_server.web.problems import status_of
 from bridge_server.web.request_log import TurnedAway
-from bridge_server.web.routes import Access, AllowedOrigins, Route, is_loopback_origin
+from bridge_server.web.routes import Access, AllowedOrigins, Handler, Route, is_loopback_origin
 from bridge_server.web.traffic import APPROVAL, CLIENT_LEFT, Exchange, TrafficLog
 
 
@@ -83,9 +77,9 @@ class AssembledWallet(NamedTuple):
     node: Node
     transactions: TransactionStore
     worker: TransactionWorker
-    transaction_methods: TransactionMethods
-    queued: QueuedTransactions
-    method_tables: tuple[MethodTable, ...]
+    transaction_methods: methods.TransactionMethods
+    queued: methods.QueuedTransactions
+    method_tables: tuple[methods.MethodTable, ...]
     sweeps: tuple[Sweep, ...]
     role: WalletRole | None
     """The wallet's role among several processes; None where there is one process."""
@@ -97,17 +91,18 @@ def assembled_wallet(foundation: Foundation, role: WalletRole | None) -> Assembl
     accounts = wallet_accounts(settings, KeystoreFiles(settings.keystore, clock), clock, foundation.ids)
     fence = None if role is None else role.fence
     approvals, audit = _approvals(foundation, fence), AuditLog(settings.audit_file)
-    node = _node(foundation, None if role is None else role.require_held)
+    node = _node(foundation, role)
     signing = Signing(accounts, approvals, audit, clock, TypedDataScheme(settings.typed_data_scheme))
     store, kept_ms = TransactionStore(foundation.database, fence), settings.settled_request_ttl * 1000
     broadcasting = Broadcasting(store, node, foundation.stopping, clock)
     service = TransactionService(store, node, signing, broadcasting, clock, kept_ms)
     worker = TransactionWorker(store, service, broadcasting, node, foundation.events, clock)
     accounts.on_unlocked(worker.wake)
-    methods = WalletMethods(accounts, signing, node, signs_for_any_chain=settings.typed_data_chain == "any")
-    transaction_methods = TransactionMethods(service, clock, foundation.ids)
-    queued = QueuedTransactions(store)
-    tables = (*methods.tables, transaction_methods.table, queued.table, routes.DISCOVERY)
+    is_for_any_chain = settings.typed_data_chain == "any"
+    signing_methods = methods.WalletMethods(accounts, signing, node, signs_for_any_chain=is_for_any_chain)
+    transaction_methods = methods.TransactionMethods(service, clock, foundation.ids)
+    queued = methods.QueuedTransactions(store)
+    tables = (*signing_methods.tables, transaction_methods.table, queued.table, routes.DISCOVERY)
     sweeps = (accounts.sweep, approvals.sweep, service.sweep)
     return AssembledWallet(
         accounts, approvals, audit, node, store, worker, transaction_methods, queued, tables, sweeps, role
@@ -123,7 +118,7 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
         elsewhere = routes.WalletElsewhere(role.holder_url, patience)
 
     async def catch_up() -> None:
-        if role is None or role.is_here():
+        if role is None or role.is_served:
             await wallet.worker.catch_up()
 
     @asynccontextmanager
@@ -134,12 +129,10 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
         yield
         wallet.accounts.lock_all()
 
+    descriptions = routes.description_routes(foundation.every_request)
     return Room(
         name="wallet",
-        routes=(
-            *_routes(foundation, wallet, elsewhere),
-            *routes.description_routes(foundation.every_request),
-        ),
+        routes=(*_routes(foundation, wallet, elsewhere), *descriptions),
         running=(partial(_running, wallet, elsewhere, foundation.own_url),),
         emptied=(emptied,),
         catch_up=catch_up,
@@ -189,25 +182,30 @@ async def _signing(wallet: AssembledWallet) -> AsyncIterator[None]:
             await wallet.approvals.withdrawn()
 
 
-def _node(foundation: Foundation, require_wallet: Callable[[], None] | None) -> Node:
+def _node(foundation: Foundation, role: WalletRole | None) -> Node:
     settings, instruments = foundation.settings, foundation.instruments
+
+    def require_wallet() -> None:
+        if role is not None and not role.is_held:
+            raise NoNodeError("Another process may have taken over the wallet: that one asks the node.")
+
     watch = NodeWatch(
         failure_of=None if instruments is None else partial(node_failure, instruments),
         witness=None if foundation.traffic is None else partial(_note_node, foundation.traffic),
     )
     return Node(
         secret_of(settings.node_url), settings.node_timeout, foundation.stopping, settings.known_chain_id,
-        watch, require_wallet,
+        watch, None if role is None else require_wallet,
     )  # fmt: skip
 
 
 def _note_node(traffic: TrafficLog, body: bytes, status: int, seconds: float, failure: str) -> None:
     """Keep a request to the node in the record: its methods, and no parameters."""
     try:
-        methods = summary(body, b"")
+        called = summary(body, b"")
     except ValueError:  # an integer of more than 64 bits
-        methods = ""
-    said = " · ".join(filter(None, (methods, failure)))
+        called = ""
+    said = " · ".join(filter(None, (called, failure)))
     milliseconds = round(seconds * 1_000, 1)
     traffic.note(Exchange(BRIDGE, "POST", "node_url", "node", status, milliseconds, summary=said))
 
@@ -275,8 +273,7 @@ def _routes(
     role = wallet.role
     turned_away = TurnedAway(addresses, foundation.clock, "rpc_refused", "rpc_token")
     access = Access(guard=guard.check, bearer=token, origins=origins, on_refusal=turned_away.note)
-    return routes.wallet_routes(
-        here.rpc if role is None or elsewhere is None else routes.moving_rpc(here, elsewhere, role.is_here),
-        access,
-        settings.rpc_body_limit,
-    )
+    rpc: Handler = here.rpc
+    if role is not None and elsewhere is not None:
+        rpc = routes.moving_rpc(here, elsewhere, lambda: role.is_served)
+    return routes.wallet_routes(rpc, access, settings.rpc_body_limit)

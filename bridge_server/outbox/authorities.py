@@ -1,8 +1,6 @@
-"""aiohttp, without the machine's certificate authorities until a connection needs them.
-
-aiohttp reads them twice when it is imported, for its default and for a client that verifies nothing: a tenth
-of a server's start, and 2 MiB. Many servers never open a connection with TLS. They are read with the first
-handshake.
+"""aiohttp, without the machine's certificate authorities until the first handshake. It would read them twice
+when it is imported: a tenth of a server's start, and 2 MiB, where many servers never open a connection with
+TLS.
 """
 
 import ssl

@@ -1,9 +1,4 @@
-"""Senders of messages: each serves some schemes of URLs, or stands before another sender and takes notes of
-it.
-
-`Channels` chooses the sender by scheme. `NotedSender` puts each attempt into the `AttemptLog`, which an
-operator reads.
-"""
+"""Senders of messages by the schemes of their URLs, and the log of attempts to deliver, for operators."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -26,7 +21,6 @@ log = structlog.get_logger()
 
 BRIDGE = "bridge"
 """This server, as the sender of a request in the record."""
-
 MOST_ATTEMPTS = 500
 LARGEST_BODY_BYTES = 16 * 1024
 """The longest body that is kept."""
@@ -63,7 +57,6 @@ class Channels:
         self._otherwise = otherwise
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        """Attempt to deliver the message."""
         sender = self._by_channel.get(message.channel, self._otherwise)
         return await sender.send(message, now_ms)
 
@@ -72,11 +65,9 @@ PUBLIC_SCHEMES = (f"{PUBLIC_MARK}http", f"{PUBLIC_MARK}https")
 
 
 def marked_public(url: str) -> str:
-    """The http(s) URL with a mark: its receiver must be public, even where the settings allow private
-    addresses.
-
-    The mark is in the scheme, `public+https://`, so that everything that stores the URL keeps the rule: the
-    registration, its messages, a restarted server. Nobody can register a marked URL: its scheme is not http.
+    """The http(s) URL with a mark: its receiver must be public, whatever the settings allow. The mark is in
+    the scheme, `public+https://`, so that everything that stores the URL keeps the rule: the registration,
+    its messages, a restarted server. Nobody can register a marked URL: its scheme is not http.
     """
     return PUBLIC_MARK + url
 
@@ -104,7 +95,6 @@ class PublicSender:
         self._sender = sender
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        """Attempt to deliver the message."""
         return await self._sender.send(replace(message, url=unmarked(message.url)), now_ms)
 
 
@@ -124,9 +114,7 @@ def shown_url(url: str) -> str:
     except ValueError:
         return ""
     host = parts.netloc.rpartition("@")[2]
-    if not host:
-        return f"{parts.scheme}:…"
-    return f"{parts.scheme}://{host}{parts.path}"
+    return f"{parts.scheme}://{host}{parts.path}" if host else f"{parts.scheme}:…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,20 +154,10 @@ class AttemptLog:
         self._last_number += 1
         channel = self._channel(message)
         keeps_body = self._keeps_bodies and len(message.body) <= LARGEST_BODY_BYTES
-        self._kept.append(
-            DeliveryAttempt(
-                self._last_number,
-                self._clock.now_ms(),
-                message.message_id,
-                message.purpose,
-                channel,
-                message.destination,
-                message.subject,
-                outcome,
-                milliseconds,
-                message.body if keeps_body else None,
-            )
-        )
+        self._kept.append(DeliveryAttempt(
+            self._last_number, self._clock.now_ms(), message.message_id, message.purpose, channel,
+            message.destination, message.subject, outcome, milliseconds, message.body if keeps_body else None,
+        ))  # fmt: skip
         self.outcomes.setdefault(channel, Counter())[outcome.verdict.name.lower()] += 1
         for listener in self.on_attempt:
             listener()
@@ -213,7 +191,6 @@ class NotedSender:
         self._inner = inner
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        """Attempt to deliver once."""
         started = perf_counter()
         outcome = await self._sender.send(message, now_ms)
         if message.channel not in self._inner:

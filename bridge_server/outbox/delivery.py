@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import structlog
 
+from bridge_server.kernel.background import settle
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.values import dataclass
@@ -20,15 +21,12 @@ DELAYS_SECONDS = (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800)
 
 _SPREAD = 0.2
 _ASKED_LIMIT_SECONDS = 3_600.0
-
 _GATHERED_SECONDS = 0.02
 _GATHERED_AT_MOST = 64
 _MOST_UNSETTLED = 2_048
-
 MOST_HOSTS = 10_000
 KEPT_MS = 30 * 86_400_000
 _WORTH_WRITING_MS = 86_400_000
-
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
 
@@ -59,7 +57,7 @@ class Delivery:
         self._clock = clock
         self._gone_handlers = gone_handlers
         self._chance = chance
-        self._settling = _Settling(self._forget)
+        self.settling = _Settling(self._forget)
         self._pauses = Pauses()
         self.known_hosts = KnownHosts()
         self.figures = OutboxFigures()
@@ -87,7 +85,7 @@ class Delivery:
         host = host_of(due.message.destination)
         if host:
             self.known_hosts.answered(host)
-        return self._settling.delivered(due)
+        return self.settling.delivered(due)
 
     async def failed(self, due: DueMessage, outcome: Outcome) -> int | None:
         """Store the outcome of a failed attempt, unless its channel is blocked; the next one's time."""
@@ -96,26 +94,15 @@ class Delivery:
         self.figures.failed += 1
         if outcome.verdict is Verdict.GONE:
             await self._forget_receiver(due)
-        delay_ms = self._delay_ms(due, outcome)
-        host = host_of(due.message.destination)
-        silent = host if outcome.verdict is Verdict.FAILED and self.known_hosts.failed(host) else None
+        delay_ms, silent = None, None
+        if outcome.verdict is Verdict.FAILED:
+            delay_ms = next_delay_ms(due.attempts + 1, self._chance(), outcome.retry_after_seconds)
+            host = host_of(due.message.destination)
+            silent = host if self.known_hosts.failed(host) else None
         if delay_ms is None:
             await self._give_up(due, outcome, silent)
             return None
         return await self._postpone(due, outcome, delay_ms, silent)
-
-    async def caught_up(self) -> None:
-        """Return once few enough deliveries wait to be stored."""
-        if self._settling.is_behind:
-            await self._settling.caught_up()
-
-    async def idle(self) -> None:
-        """Return once every delivery is stored."""
-        await self._settling.idle()
-
-    async def close(self) -> None:
-        """Give up storing: a message whose delivery is not stored by now stays due."""
-        await self._settling.close()
 
     def _note_pause(self, due: DueMessage, outcome: Outcome) -> None:
         asked = outcome.retry_after_seconds
@@ -135,48 +122,34 @@ class Delivery:
         self.known_hosts.written(hosts, now_ms)
         self.figures.delivered += len(delivered)
 
-    def _delay_ms(self, due: DueMessage, outcome: Outcome) -> int | None:
-        if outcome.verdict is not Verdict.FAILED:
-            return None
-        return next_delay_ms(due.attempts + 1, self._chance(), outcome.retry_after_seconds)
-
     async def _postpone(self, due: DueMessage, outcome: Outcome, delay_ms: int, silent: str | None) -> int:
         now_ms = self._clock.now_ms()
         next_attempt_at_ms = now_ms + delay_ms
         log.info(
-            "webhook_failed",
-            destination=due.message.destination,
-            message_id=due.message.message_id,
-            attempt=due.attempts + 1,
-            next_attempt_seconds=delay_ms // 1_000,
-            reason=outcome.reason,
-        )
+            "webhook_failed", destination=due.message.destination, message_id=due.message.message_id,
+            attempt=due.attempts + 1, next_attempt_seconds=delay_ms // 1_000, reason=outcome.reason,
+        )  # fmt: skip
         await _persist(lambda: self._store.postpone(due, next_attempt_at_ms, outcome.reason, now_ms, silent))
         return next_attempt_at_ms
 
     async def _give_up(self, due: DueMessage, outcome: Outcome, silent: str | None) -> None:
         died_at_ms = self._clock.now_ms()
         log.warning(
-            "webhook_dead_letter",
-            destination=due.message.destination,
-            message_id=due.message.message_id,
-            attempts=due.attempts + 1,
-            reason=outcome.reason,
-        )
+            "webhook_dead_letter", destination=due.message.destination, message_id=due.message.message_id,
+            attempts=due.attempts + 1, reason=outcome.reason,
+        )  # fmt: skip
         await _persist(lambda: self._store.bury(due, died_at_ms, outcome.reason, silent))
 
     async def _forget_receiver(self, due: DueMessage) -> None:
-        message = due.message
+        message, destination = due.message, due.message.destination
         forget = self._gone_handlers.get(message.purpose)
         if forget is None:
-            log.warning(
-                "webhook_gone_unknown_purpose", purpose=message.purpose, destination=message.destination
-            )
+            log.warning("webhook_gone_unknown_purpose", purpose=message.purpose, destination=destination)
             return
         try:
             await forget(message)
         except Exception:  # the message is settled whatever becomes of its registration
-            log.exception("webhook_gone_not_handled", destination=message.destination)
+            log.exception("webhook_gone_not_handled", destination=destination)
 
 
 async def _persist(write: Callable[[], Awaitable[None]]) -> None:
@@ -237,11 +210,9 @@ class Pauses:
 
 
 class _Settling:
-    """Deletes delivered messages from the outbox: the deliveries of a moment in one transaction.
-
-    A commit for each would cost more than its delivery, and delay every other write. If the server crashes
-    before the record is stored, the message is sent once more, under its message id. `forget` returns once
-    the messages are deleted durably.
+    """Deletes delivered messages from the outbox: the deliveries of a moment in one transaction. A commit for
+    each would cost more than its delivery, and delay every other write. If the server crashes before, the
+    message is sent once more, under its message id. `forget` returns once the messages are deleted durably.
     """
 
     def __init__(self, forget: Callable[[Sequence[DueMessage]], Awaitable[None]]) -> None:
@@ -272,8 +243,9 @@ class _Settling:
         return self._unsettled >= _MOST_UNSETTLED
 
     async def caught_up(self) -> None:
-        """Return once it is not behind."""
-        await self._caught_up.wait()
+        """Return once few enough deliveries wait to be recorded."""
+        if self.is_behind:
+            await self._caught_up.wait()
 
     async def idle(self) -> None:
         """Return once every delivery is recorded."""
@@ -299,8 +271,7 @@ class _Settling:
                 if not self.is_behind:
                     self._caught_up.set()
                 for _, done in batch:
-                    if not done.done():
-                        done.set_result(None)
+                    settle(done, None)
         finally:
             self._work = None
 
@@ -332,11 +303,8 @@ class KnownHosts:
 
     def to_write(self, hosts: Iterable[str], now_ms: int) -> list[str]:
         """The hosts whose answers were never written, or were written long ago."""
-        return [
-            host
-            for host in dict.fromkeys(hosts)
-            if now_ms - self._written_at_ms.get(host, now_ms) > _WORTH_WRITING_MS
-        ]
+        latest_ms = now_ms - _WORTH_WRITING_MS
+        return [host for host in dict.fromkeys(hosts) if self._written_at_ms.get(host, now_ms) < latest_ms]
 
     def written(self, hosts: Iterable[str], now_ms: int) -> None:
         """Note that the answers of these hosts are written."""

@@ -17,7 +17,6 @@ from bridge_server.outbox.store import OutboxStore, Stock
 
 _PAGE = 1_000
 _FIRST = Queue("", "")
-
 _MOMENT_SECONDS = 0.002
 _RECOUNTS_SHARE = 20
 """Recounts take no more than this part of the time."""
@@ -86,7 +85,7 @@ class Dispatcher:
     async def _end_all(self, grace_seconds: float) -> None:
         await cancelled(self._tasks)
         await self._lanes.end(grace_seconds)
-        await self._delivery.close()
+        await self._delivery.settling.close()
 
     async def wake(self) -> None:
         """Send messages that have become due by the clock; called every second while running."""
@@ -103,13 +102,12 @@ class Dispatcher:
         ):
             await asyncio.sleep(_MOMENT_SECONDS)
             await self.wake()
-        await self._delivery.idle()
+        await self._delivery.settling.idle()
 
     @asynccontextmanager
     async def withheld(self, row_id: int, claimant: Claimant, *, is_due: bool = True) -> AsyncIterator[None]:
         """Inside the block the message of the claimant's queue is not sent: its row may be changed. Raises
-        MessageBeingSentError if it is being sent, or if it `is_due` and another process sends to its
-        destination.
+        MessageBeingSentError if it is being sent, or if it `is_due` and its destination is another process's.
         """
         if is_due and not await self._leases.take(claimant.queue.destination):
             raise MessageBeingSentError
@@ -147,13 +145,8 @@ class Dispatcher:
 
     def figures(self) -> dict[str, int]:
         """The operator's figures: messages that are `due` or `dead`, attempts `delivered` or `failed`."""
-        done = self._delivery.figures
-        return {
-            "due": self._stock.due,
-            "dead": self._stock.dead,
-            "delivered": done.delivered,
-            "failed": done.failed,
-        }
+        stock, done = self._stock, self._delivery.figures
+        return {"due": stock.due, "dead": stock.dead, "delivered": done.delivered, "failed": done.failed}
 
     def _on_growth(self, event: OutboxGrew) -> None:
         if self._running:
@@ -196,15 +189,13 @@ class Dispatcher:
             try:
                 if ticks >= recount_at or self._has_to_read_again(ticks):
                     recount_at = ticks + self._leases.ticks_to_recount()
-                    recount_at += await self._ticks_of_recount() * _RECOUNTS_SHARE
+                    started = perf_counter()
+                    await self.recount()
+                    took_ticks = round((perf_counter() - started) / self._clock.tick_seconds)
+                    recount_at += took_ticks * _RECOUNTS_SHARE
                 await self.wake()
             except Exception as error:  # the next tick tries again
                 log.warning("outbox_tick_failed", error=str(error))
-
-    async def _ticks_of_recount(self) -> int:
-        started = perf_counter()
-        await self.recount()
-        return round((perf_counter() - started) / self._clock.tick_seconds)
 
     def _has_to_read_again(self, ticks: int) -> bool:
         """Whether other processes may have changed anything, or a queue was refused and a place is free."""

@@ -196,15 +196,16 @@ class Admission:
         if len(self._waiting) >= self._limits.waiting:
             self._turn_one_away()
         self._waiting[claimant.queue] = claimant
-        self._payers[_payer(claimant)] += 1
-        group.waiting.add(_path(claimant), claimant, had_a_turn=had_a_turn)
+        payer = _payer(claimant)
+        self._payers[payer] += 1
+        path = payer, claimant.queue.name, claimant.host, claimant.queue
+        group.waiting.add(path, claimant, had_a_turn=had_a_turn)
         self._look_later()
 
     def _turn_one_away(self) -> None:
         self.has_turned_away = True
         for group in (self._retries, self._strangers, self._known):
-            claimant = self._next(group)
-            if claimant is not None:
+            if self._next(group) is not None:
                 return
 
     def _serve_host(self, name: str) -> None:
@@ -279,14 +280,9 @@ def _payer(claimant: Claimant) -> str:
     return claimant.client or f" {claimant.queue.name}"
 
 
-def _path(claimant: Claimant) -> tuple[str, str, str, Queue]:
-    return _payer(claimant), claimant.queue.name, claimant.host, claimant.queue
-
-
 class FairOrder(Generic[Item]):
-    """Waiting items in a fair order, by paths of keys: the client's address or the subject, then finer ones.
-
-    Every path has the length `depth`.
+    """Waiting items in a fair order, by paths of `depth` keys: the client's address or the subject, then
+    finer ones.
 
     On each level every second turn goes to the newest key that had no turn yet. The other turns go to the key
     whose last turn is longest ago and to the oldest key that had no turn. So a new key is served before
@@ -309,9 +305,7 @@ class FairOrder(Generic[Item]):
 
     def take(self) -> Item | None:
         """Remove and return the next item in the fair order; None when nothing waits."""
-        if not self._root:
-            return None
-        item: Item = _take(self._root, self._depth)
+        item: Item | None = _take(self._root, self._depth) if self._root else None
         return item
 
 
@@ -327,12 +321,11 @@ class _Level:
         return bool(self._newcomers or self._regulars)
 
     def level(self, key: Hashable, had_a_turn: bool) -> "_Level":
-        found = self._newcomers.get(key) or self._regulars.get(key)
+        found: _Level | None = self._newcomers.get(key) or self._regulars.get(key)
         if found is None:
             found = _Level()
             self.put(key, found, had_a_turn)
-        next_level: _Level = found
-        return next_level
+        return found
 
     def put(self, key: Hashable, value: object, had_a_turn: bool) -> None:
         place = self._newcomers if key in self._newcomers else self._regulars

@@ -1,6 +1,4 @@
-"""The client for untrusted servers: the address guard, name resolution that no slow name server blocks,
-limited reading, failures as outcomes.
-"""
+"""The client for untrusted servers: address guard, name resolution, limited reading, failures as outcomes."""
 
 import asyncio
 import errno
@@ -26,13 +24,10 @@ from bridge_server.kernel.background import settle
 from bridge_server.kernel.values import dataclass
 
 _KEYS_REMEMBERED = 10_000
-
 _THREADS = 64
 _THREADS_KEPT_FOR_QUICK_NAMES = 16
 _QUICK_SECONDS = 1.0
-
 _REASON_LIMIT = 200
-
 ANSWER_LIMIT_BYTES = 64 * 1_024
 """The bytes that are read of the answer to a webhook or a push."""
 
@@ -253,7 +248,7 @@ def public_only(address: str, port: int) -> str | None:
         parsed = ip_address(address)
     except ValueError:
         return "the address cannot be read"
-    kind = _refused_ipv4(parsed) if isinstance(parsed, IPv4Address) else _refused_ipv6(parsed)
+    kind = _refused(parsed)
     return None if kind is None else f"the address {parsed} is not public ({kind})"
 
 
@@ -264,8 +259,7 @@ def anywhere(address: str, port: int) -> str | None:
 
 def guarded_sockets(rule: Rule) -> Callable[[AddrInfoType], socket.socket]:
     """A socket factory for aiohttp's connector that raises AddressRefusedError for refused addresses. The
-    connector calls it immediately before every connect, for IP literals and for resolved names, with the
-    address that it will connect to.
+    connector calls it before every connect, for IP literals and resolved names, with the final address.
     """
 
     def make(info: AddrInfoType) -> socket.socket:
@@ -278,11 +272,9 @@ def guarded_sockets(rule: Rule) -> Callable[[AddrInfoType], socket.socket]:
     return make
 
 
-def _refused_ipv4(address: IPv4Address) -> str | None:
-    return next((kind for network, kind in REFUSED_IPV4.items() if address in network), None)
-
-
-def _refused_ipv6(address: IPv6Address) -> str | None:
+def _refused(address: IPv4Address | IPv6Address) -> str | None:
+    if isinstance(address, IPv4Address):
+        return next((kind for network, kind in REFUSED_IPV4.items() if address in network), None)
     if address.scope_id is not None:
         return "scoped"
     kind = next((kind for network, kind in REFUSED_IPV6.items() if address in network), None)
@@ -292,9 +284,8 @@ def _refused_ipv6(address: IPv6Address) -> str | None:
 
 
 class ReservedSemaphore:
-    """A semaphore with `total` places, of which `kept` are only for keys whose last use went well. Places are
-    given in the order of the requests. `note` stores whether the last use of a key went well; the most
-    recently used keys are remembered.
+    """A semaphore with `total` places, given in the order of the requests, of which `kept` are only for keys
+    whose last use went well. `note` stores that; the most recently used keys are remembered.
     """
 
     def __init__(self, total: int, kept: int) -> None:
@@ -341,12 +332,9 @@ def look_up(host: str) -> list[str]:
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves names for aiohttp's connector, without the addresses that the rule refuses.
-
-    Each look-up has a thread, so that a slow name server delays only the names that it serves.
-
-    Sockets are guarded as well. The resolver applies the rule so that a name with allowed and refused
-    addresses connects to an allowed one, in any order of attempts.
+    """Resolves names for aiohttp's connector, without the addresses that the rule refuses: although sockets
+    are guarded, too, a name with allowed and refused addresses is to connect to an allowed one. Each look-up
+    has a thread, so that a slow name server delays only the names that it serves.
     """
 
     def __init__(self, rule: Rule, look_up: LookUp = look_up) -> None:

@@ -19,10 +19,9 @@ from bridge_server.outbox.models import Claimant, DueMessage, MessageBeingSentEr
 from bridge_server.outbox.queues import Leases, Schedule, Troubled, Withheld
 from bridge_server.outbox.store import OutboxStore
 
-_UNREADABLE_STORE_PAUSE_MS = 5_000
-
 log = structlog.get_logger()
 
+_UNREADABLE_STORE_PAUSE_MS = 5_000
 # A host that a stranger named gets few requests at once; a service that this server pushes through is made
 # for many. A push service that a browser named lies in between: a stranger's choice, mostly one of three.
 _AT_ONCE = 4
@@ -36,9 +35,7 @@ _UNSETTLED_OF_CHANNEL = 256
 # message, and the queues of receivers that hang must not fill the memory.
 _FIRST_CLAIM = 8
 _BLOCKED_PAUSE_MS = 30_000
-
 _GIVEN_UP = Outcome(Verdict.FAILED, "no answer in time")
-
 _ROUSED_AT_ONCE = 1_000
 
 
@@ -57,11 +54,9 @@ class _Surroundings:
 
 
 class _Claimed:
-    """One queue's messages in memory that are due, in the order in which they are sent.
-
-    While this process has the lease of their destination, no other process sends them.
-
-    They are read from the store `first` at once, then twice as many each time, up to `most`.
+    """One queue's messages in memory that are due, in the order in which they are sent. While this process
+    has the lease of their destination, no other process sends them. They are read from the store `first` at
+    once, then twice as many each time, up to `most`.
     """
 
     def __init__(self, claimant: Claimant, shared: _Surroundings, first: int, most: int) -> None:
@@ -249,7 +244,7 @@ class Lane:
 
     async def _next(self, place: Place) -> DueMessage | None:
         """The message to send with this place, or None if there is none for this kind of place."""
-        await self._shared.delivery.caught_up()
+        await self._shared.delivery.settling.caught_up()
         if not self._claimed.has_lease() and not await self._claimed.take_lease():
             return None
         if self._claimed.has_to_be_read and self._may_start():
@@ -393,7 +388,7 @@ class Lanes:
             async with asyncio.timeout(grace_seconds):
                 if workers:
                     await asyncio.wait(workers)
-                await self._delivery.idle()
+                await self._delivery.settling.idle()
         await cancelled(workers)
 
     def _begin(self, place: Place) -> None:

@@ -1,6 +1,4 @@
-"""Stored messages for an operator, in SQL: listed, sent again at once, dropped; and the messages that wait in
-a queue.
-
+"""Stored messages for an operator, in SQL: listed, sent again at once, dropped; and the messages of a queue.
 A list reads a bounded number of rows, whatever it is filtered by.
 """
 
@@ -9,20 +7,8 @@ A list reads a bounded number of rows, whatever it is filtered by.
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from bridge_server.outbox.models import (
-    MessageFilter,
-    MessageNotFoundError,
-    MessagePage,
-    MessagePlace,
-    MessageState,
-    OutboxChanged,
-    OutboxGrew,
-    OutgoingMessage,
-    Purpose,
-    Queue,
-    StoredMessage,
-    WholeMessage,
-)
+from bridge_server.outbox import models
+from bridge_server.outbox.models import MessagePage, MessagePlace, MessageState, StoredMessage
 from bridge_server.storage import database as sql
 
 _LISTED = """
@@ -117,7 +103,10 @@ class MessageStore:
     """Messages of every state, at epoch milliseconds. `pushes` are the purposes of messages for devices."""
 
     def __init__(
-        self, database: sql.Database, rows_per_page: int = ROWS_PER_PAGE, pushes: Collection[Purpose] = ()
+        self,
+        database: sql.Database,
+        rows_per_page: int = ROWS_PER_PAGE,
+        pushes: Collection[models.Purpose] = (),
     ) -> None:
         self.database = database
         self._pushes = sql.json_array(pushes)
@@ -125,7 +114,7 @@ class MessageStore:
 
     @sql.reading
     def page(
-        self, wanted: MessageFilter, after: MessagePlace | None, limit: int, now_ms: int
+        self, wanted: models.MessageFilter, after: MessagePlace | None, limit: int, now_ms: int
     ) -> sql.Transaction[MessagePage]:
         """The messages that follow the place: newest first, dead letters by the time of death."""
         is_dead = wanted.state is MessageState.DEAD
@@ -142,25 +131,18 @@ class MessageStore:
         return MessagePage(messages, MessagePlace(*following[0]) if following else None)
 
     @sql.reading
-    def whole(self, row_id: int, message_id: str) -> sql.Transaction[WholeMessage]:
+    def whole(self, row_id: int, message_id: str) -> sql.Transaction[models.WholeMessage]:
         """One message. Raises MessageNotFoundError."""
         stored = yield from _found(row_id, message_id)
         rows = yield sql.Statement(CONTENT, (row_id, message_id))
         if not rows:
-            raise MessageNotFoundError
+            raise models.MessageNotFoundError
         url, body, signing_secret = rows[0]
-        message = OutgoingMessage(
-            message_id,
-            url,
-            body,
-            stored.purpose,
-            signing_secret,
-            stored.queue.destination,
-            stored.device_id,
-            stored.client,
-            stored.subject,
-        )
-        return WholeMessage(stored, message)
+        message = models.OutgoingMessage(
+            message_id, url, body, stored.purpose, signing_secret, stored.queue.destination,
+            stored.device_id, stored.client, stored.subject,
+        )  # fmt: skip
+        return models.WholeMessage(stored, message)
 
     @sql.reading
     def get(self, row_id: int, message_id: str) -> sql.Transaction[StoredMessage]:
@@ -175,8 +157,8 @@ class MessageStore:
             return stored
         yield sql.Statement(RETRY, (now_ms, row_id, message_id))
         revived = int(stored.died_at_ms is not None)
-        yield OutboxGrew(*stored.queue, stored.client, revived, were_tried=True)
-        yield OutboxChanged(dead=-revived)
+        yield models.OutboxGrew(*stored.queue, stored.client, revived, were_tried=True)
+        yield models.OutboxChanged(dead=-revived)
         return (yield from _found(row_id, message_id))
 
     @sql.transaction(turns=_one_by_one)
@@ -184,7 +166,11 @@ class MessageStore:
         """Delete a message. Raises MessageNotFoundError."""
         stored = yield from _found(row_id, message_id)
         yield sql.Statement(DROP, (row_id, message_id))
-        yield OutboxChanged(dead=-1) if stored.died_at_ms is not None else OutboxChanged(pending=-1)
+        yield (
+            models.OutboxChanged(dead=-1)
+            if stored.died_at_ms is not None
+            else models.OutboxChanged(pending=-1)
+        )
 
     @sql.transaction(turns=_one_by_one)
     def retry_dead(
@@ -195,12 +181,11 @@ class MessageStore:
         chosen = _of_destination(rows, destination)
         if not chosen:
             return DeadSlice(0, rest)
-        changed = sql.scalar(
-            int, (yield sql.Statement(RETRY_DEAD, (now_ms, sql.json_array(row[0] for row in chosen))))
-        )
-        yield OutboxChanged(pending=changed, dead=-changed)
+        ids = sql.json_array(row[0] for row in chosen)
+        changed = sql.scalar(int, (yield sql.Statement(RETRY_DEAD, (now_ms, ids))))
+        yield models.OutboxChanged(pending=changed, dead=-changed)
         for queue, client in {(row[2], row[3]): row[4] for row in chosen}.items():
-            yield OutboxGrew(*queue, client, 0, were_tried=True)
+            yield models.OutboxGrew(*queue, client, 0, were_tried=True)
         return DeadSlice(changed, rest)
 
     @sql.transaction(turns=_one_by_one)
@@ -212,14 +197,14 @@ class MessageStore:
         chosen = sql.json_array(row[0] for row in _of_destination(rows, destination))
         changed = sql.scalar(int, (yield sql.Statement(DROP_DEAD, (chosen,))))
         if changed:
-            yield OutboxChanged(dead=-changed)
+            yield models.OutboxChanged(dead=-changed)
         return DeadSlice(changed, rest)
 
 
 def _found(row_id: int, message_id: str) -> sql.Transaction[StoredMessage]:
     rows = yield sql.Statement(GET, (row_id, message_id))
     if not rows:
-        raise MessageNotFoundError
+        raise models.MessageNotFoundError
     return _stored(rows[0])
 
 
@@ -237,7 +222,7 @@ def _dead_slice(
 
 def _stored(row: sql.Row) -> StoredMessage:
     row_id, message_id, destination, queue, purpose, *rest = row
-    return StoredMessage(row_id, message_id, Queue(destination, queue), Purpose(purpose), *rest)
+    return StoredMessage(row_id, message_id, models.Queue(destination, queue), models.Purpose(purpose), *rest)
 
 
 class PendingMessage(NamedTuple):
@@ -255,7 +240,7 @@ async def oldest_due_ms(database: sql.Database) -> int | None:
     return None if due_at_ms is None else int(due_at_ms)
 
 
-async def pending_of(database: sql.Database, queue: Queue) -> Sequence[PendingMessage]:
+async def pending_of(database: sql.Database, queue: models.Queue) -> Sequence[PendingMessage]:
     """The first hundred messages of this queue; the messages that were tried least come first."""
     rows = await database.read(OF_QUEUE, (*queue, _MOST_SHOWN))
     return [PendingMessage(*row) for row in rows]

@@ -66,12 +66,11 @@ class DeviceEndpoint:
 class OutgoingMessage:
     """A body of JSON to POST to an absolute http(s) URL, or to hand to the channel that another scheme names.
 
-    `message_id` is the same at every attempt. `purpose` and `subject` name its use: the purpose decides
-    what is forgotten when the receiver is gone; the subject is the session, the topic or the project that the
-    message is about. `signing_secret`, a Standard Webhooks secret, signs it instead of the server's own.
-    `lane` is its destination, for a channel that knows better than its URL. `device_id` names the device that
-    it is for, whose state is then kept. `client` is the address that is charged for it, None when its client
-    is exempt from quotas or the server itself caused it.
+    Every attempt has its `message_id`. The `purpose` decides what is forgotten when the receiver is gone; the
+    `subject` is the session, the topic or the project that the message is about. `signing_secret`, a Standard
+    Webhooks secret, signs it instead of the server's own. `lane` is its destination, for a channel that knows
+    better than its URL. `device_id` names the device that it is for, whose state is then kept. `client` is
+    the address that is charged for it, None when its client is exempt or the server itself caused it.
     """
 
     message_id: str

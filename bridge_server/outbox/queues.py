@@ -55,9 +55,8 @@ InUse: TypeAlias = Callable[[], Collection[str]]
 
 
 class Leases(Protocol):
-    """The destinations to which this process may send. A delivery begins only while there is a tenure. A
-    destination belongs to one process at a time, so that its order, its number of requests at once and its
-    pauses can be kept in memory.
+    """The destinations to which this process may send: a delivery begins only while there is a tenure. One
+    process has a destination at a time, and keeps its order, its requests at once and its pauses in memory.
     """
 
     def tenure(self, destination: str) -> int:

@@ -15,19 +15,8 @@ from yarl import URL
 
 from bridge_server.kernel.fields import parse_retry_after
 from bridge_server.kernel.values import dataclass
-from bridge_server.outbox.guarded_client import (
-    CONNECT_SECONDS,
-    LookUp,
-    Outcome,
-    Rule,
-    Verdict,
-    anywhere,
-    guarded_client,
-    judge_error,
-    look_up,
-    public_only,
-    read_limited,
-)
+from bridge_server.outbox import guarded_client
+from bridge_server.outbox.guarded_client import CONNECT_SECONDS, LookUp, Outcome, Rule, Verdict, look_up
 from bridge_server.outbox.models import OutgoingMessage
 
 SIGNATURE = "webhook-signature"
@@ -41,12 +30,9 @@ _ASKING_STATUSES = frozenset({429, 503})
 
 
 class WebhookSigner:
-    """Makes the headers that identify a message (Standard Webhooks), and with a secret its sender.
-
-    Signs with the secret if there is one, and with the `previous` one too.
-
-    A secret is `whsec_` and base64 of 24 to 64 bytes. Raises ValueError for any other text: the library
-    would skip over characters that are not base64 and sign with the rest.
+    """Makes the headers that identify a message (Standard Webhooks), signed with each secret that there is. A
+    secret is `whsec_` and base64 of 24 to 64 bytes. Raises ValueError for any other text: the library would
+    skip over characters that are not base64 and sign with the rest.
     """
 
     def __init__(self, secret: str | None, previous: str | None = None) -> None:
@@ -58,8 +44,7 @@ class WebhookSigner:
         headers = {"webhook-id": message_id, "webhook-timestamp": str(now_ms // 1_000)}
         if self._webhooks:
             text = body.decode()
-            signatures = [webhook.sign(message_id, moment, text) for webhook in self._webhooks]
-            headers[SIGNATURE] = " ".join(signatures)
+            headers[SIGNATURE] = " ".join(each.sign(message_id, moment, text) for each in self._webhooks)
         return headers
 
 
@@ -83,12 +68,8 @@ def _key(secret: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class SenderSettings:
-    """The settings of requests.
-
-    `timeout_seconds` covers an attempt from the name lookup to the last byte of the answer,
-    `connect_seconds` the lookup and the connection.
-    `signing_secret` is a Standard Webhooks secret, `whsec_` and base64 of 24 to 64 bytes. Messages are signed
-    with `previous_secret`, the one of before, too.
+    """The settings of requests. `timeout_seconds` covers an attempt from the name lookup to the last byte of
+    the answer, `connect_seconds` the lookup and the connection. The secrets are those of a `WebhookSigner`.
     `allow_private` opens every address and port: for development only.
     """
 
@@ -108,7 +89,9 @@ class WebhookSender:
     ) -> None:
         self._settings = settings
         self._signer = WebhookSigner(settings.signing_secret, settings.previous_secret)
-        self._rule = rule or (anywhere if settings.allow_private else public_only)
+        self._rule = rule or (
+            guarded_client.anywhere if settings.allow_private else guarded_client.public_only
+        )
         self._look_up = look_up
         self._session: aiohttp.ClientSession | None = None
 
@@ -117,10 +100,8 @@ class WebhookSender:
         self._signer = WebhookSigner(secret, previous)
 
     async def __aenter__(self) -> Self:
-        settings = self._settings
-        self._session = guarded_client(
-            self._rule, self._look_up, settings.timeout_seconds, settings.connect_seconds
-        )
+        seconds = self._settings.timeout_seconds, self._settings.connect_seconds
+        self._session = guarded_client.guarded_client(self._rule, self._look_up, *seconds)
         return self
 
     async def __aexit__(
@@ -140,22 +121,20 @@ class WebhookSender:
             async with self._session.post(
                 url, data=message.body, headers=self.headers(message, now_ms), allow_redirects=False
             ) as response:
-                await read_limited(response)
+                await guarded_client.read_limited(response)
                 return _judge(response.status, response.headers, now_ms)
         except Exception as error:  # a stranger's server must not be able to stop the sending
-            return judge_error(error)
+            return guarded_client.judge_error(error)
 
     def headers(self, message: OutgoingMessage, now_ms: int) -> dict[str, str]:
         """The headers that the message is sent with at this time."""
+        signer = self._signer if message.signing_secret is None else _signer(message.signing_secret)
         return {
             hdrs.CONTENT_TYPE: "application/json",
             hdrs.ACCEPT_ENCODING: "identity",
             hdrs.USER_AGENT: self._settings.user_agent,
-            **self._signer_of(message).headers(message.message_id, message.body, now_ms),
+            **signer.headers(message.message_id, message.body, now_ms),
         }
-
-    def _signer_of(self, message: OutgoingMessage) -> WebhookSigner:
-        return self._signer if message.signing_secret is None else _signer(message.signing_secret)
 
 
 @lru_cache(maxsize=1_024)
@@ -180,6 +159,5 @@ def _judge(status: int, headers: Mapping[str, str], now_ms: int) -> Outcome:
     if 300 <= status < 400:
         reason += ", and redirects are not followed"
     asked = headers.get(hdrs.RETRY_AFTER) if status in _ASKING_STATUSES else None
-    return Outcome(
-        Verdict.FAILED, reason, status, None if asked is None else parse_retry_after(asked, now_ms)
-    )
+    wait_seconds = None if asked is None else parse_retry_after(asked, now_ms)
+    return Outcome(Verdict.FAILED, reason, status, wait_seconds)

@@ -88,7 +88,6 @@ DELETE FROM outbox_hosts WHERE host IN
 """
 
 _SWEEP_SLICE = 500
-
 _LONG_COUNT_SECONDS = 0.1
 _COUNTS_SHARE = 20
 """Counts that take long take no more than this part of the time."""
@@ -131,9 +130,8 @@ def enqueue_all(messages: Sequence[models.OutgoingMessage], now_ms: int) -> sql.
     """Queue many messages, in one statement; each queue has one event."""
     if not messages:
         return
-    yield sql.Statement(
-        INSERT_ALL, (now_ms, orjson.dumps([_values(message) for message in messages]).decode())
-    )
+    rows = orjson.dumps([_values(message) for message in messages]).decode()
+    yield sql.Statement(INSERT_ALL, (now_ms, rows))
     counts = Counter(message.queue for message in messages)
     last = {message.queue: message for message in messages}
     for queue, message in last.items():
@@ -148,9 +146,8 @@ def withdraw(device_id: str, but_message_id: str = "") -> sql.Transaction[None]:
 
 
 class OutboxStore:
-    """Pending messages and dead letters. Times are milliseconds since the Unix epoch. Every commit that
-    changes their numbers publishes `OutboxGrew` or `OutboxChanged`. All methods raise `UnavailableError` when
-    the database cannot serve now.
+    """Pending messages and dead letters. Times are milliseconds since the Unix epoch. A commit that changes
+    their numbers publishes `OutboxGrew` or `OutboxChanged`. All methods raise `UnavailableError`.
     """
 
     def __init__(self, database: sql.Database) -> None:
@@ -158,9 +155,8 @@ class OutboxStore:
 
     async def pending_queues(self, now_ms: int, after: models.Queue, limit: int) -> list[models.PendingQueue]:
         """The queues that follow this one in their order and hold a message, due or not yet."""
-        return [
-            _pending_queue(row) for row in await self.database.read(PENDING_QUEUES, (now_ms, *after, limit))
-        ]
+        rows = await self.database.read(PENDING_QUEUES, (now_ms, *after, limit))
+        return [_pending_queue(row) for row in rows]
 
     async def next_messages(self, queue: models.Queue, now_ms: int, limit: int) -> list[models.DueMessage]:
         """The messages that are due: fewest attempts first, and then in the order of time."""
@@ -219,9 +215,7 @@ class OutboxStore:
 
     async def stock(self) -> Stock:
         """The numbers of pending messages and of dead letters, of all processes together."""
-        pending, dead = await asyncio.gather(
-            self.database.read(_COUNT_PENDING), self.database.read(_COUNT_DEAD)
-        )
+        pending, dead = await asyncio.gather(*map(self.database.read, (_COUNT_PENDING, _COUNT_DEAD)))
         return Stock(sql.scalar(int, pending), sql.scalar(int, dead))
 
     async def answering_hosts(self, limit: int) -> list[tuple[str, int]]:
@@ -258,24 +252,15 @@ def _note_failure(
 def _pending_queue(row: sql.Row) -> models.PendingQueue:
     destination, queue, client, tried_due, tried, next_due_ms = row
     is_due = tried_due is not None
-    claimant = models.Claimant(
-        models.Queue(destination, queue), client, has_failed=tried_due if is_due else tried > 0
-    )
+    has_failed = tried_due if is_due else tried > 0
+    claimant = models.Claimant(models.Queue(destination, queue), client, has_failed)
     return models.PendingQueue(claimant, is_due, next_due_ms)
 
 
 def _due_message(row: sql.Row) -> models.DueMessage:
-    row_id, message_id, url, body, purpose, secret, lane, device_id, client, subject, *times = row
-    attempts, created_at_ms, due_at_ms = times
-    return models.DueMessage(
-        row_id=row_id,
-        message=models.OutgoingMessage(
-            message_id, url, body, models.Purpose(purpose), secret, lane, device_id, client, subject
-        ),
-        attempts=attempts,
-        created_at_ms=created_at_ms,
-        due_at_ms=due_at_ms,
-    )
+    row_id, message_id, url, body, purpose, *sending, attempts, created_at_ms, due_at_ms = row
+    message = models.OutgoingMessage(message_id, url, body, models.Purpose(purpose), *sending)
+    return models.DueMessage(row_id, message, attempts, created_at_ms, due_at_ms)
 
 
 StockOf: TypeAlias = Callable[[], Awaitable[Stock]]

@@ -13,15 +13,13 @@ _SHORT = 8
 _LONGEST_NAME = 40
 _STORED = 200
 
-
 CallOver: TypeAlias = Callable[[BridgeError | None], None]
 """Called when a call is over, with the reason why it was refused."""
 
 
 class Frames:
-    """Records the calls of sockets of one generation, which stands in the place of a method.
-
-    Where the database `is_shared`, another process may have the receiver of a message.
+    """Records the calls of sockets of one generation, which stands in the place of a method. Where the
+    database `is_shared`, another process may have the receiver of a message.
     """
 
     def __init__(self, traffic: TrafficLog, clock: Clock, generation: str, *, is_shared: bool) -> None:
@@ -39,18 +37,10 @@ class Frames:
     ) -> None:
         """Record a call that is over. `about` says what it carried and where to."""
         took_us = 0 if began_us is None else self._clock.elapsed_us() - began_us
-        name = call[:_LONGEST_NAME]
-        self._traffic.note(
-            Exchange(
-                "client",
-                self._generation,
-                "/",
-                name,
-                _STORED if refused is None else status_of(refused),
-                round(took_us / 1_000, 1),
-                summary=f"{name}, {about}" if refused is None else f"{name}: {refused.detail}",
-            )
-        )
+        took_ms, name = round(took_us / 1_000, 1), call[:_LONGEST_NAME]
+        status = _STORED if refused is None else status_of(refused)
+        summary = f"{name}, {about}" if refused is None else f"{name}: {refused.detail}"
+        self._traffic.note(Exchange("client", self._generation, "/", name, status, took_ms, summary=summary))
 
     def following(self, call: str, about: str, done: CallOver) -> CallOver:
         """The function, which records the call when it is called with its outcome."""

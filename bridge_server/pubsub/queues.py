@@ -71,28 +71,24 @@ class TooManyAddressTopicsError(
     """The sockets of the address have subscribed to as many topics as they may."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(
-            f"The sockets of your address have {limit} topics, and may have no more. Unsubscribe from some.",
-            _RETRY_SECONDS,
-        )
+        detail = f"The sockets of your address have {limit} topics, and may have no more."
+        super().__init__(f"{detail} Unsubscribe from some.", _RETRY_SECONDS)
 
 
 class TooManySocketsError(LimitError, code="too-many-sockets", title="Too many open sockets"):
     """The address has as many open sockets as it may have."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(
-            f"Your address has {limit} open sockets, and may have no more. Close one first.", _RETRY_SECONDS
-        )
+        detail = f"Your address has {limit} open sockets, and may have no more. Close one first."
+        super().__init__(detail, _RETRY_SECONDS)
 
 
 class QueueFullError(LimitError, code="queue-full", title="Too many waiting messages"):
     """The topic, or the address, has as many messages waiting as it may have."""
 
     def __init__(self, whose: str) -> None:
-        super().__init__(
-            f"Not taken: {whose} has as much waiting as it may have. Wait for the receiver.", _RETRY_SECONDS
-        )
+        detail = f"Not taken: {whose} has as much waiting as it may have. Wait for the receiver."
+        super().__init__(detail, _RETRY_SECONDS)
 
 
 # The waiting messages of a topic, an address or a client, and whether there is room for more.
@@ -137,10 +133,8 @@ class Shares:
         """Count one message more to each of these counted claims, or to none of them and say why not."""
         owners = [self._counted[claim.statement, claim.whose] for claim in claims]
         for waiting, claim in zip(owners, claims, strict=True):
-            if (
-                waiting.messages >= claim.share.messages
-                or waiting.size_bytes + size_bytes > claim.share.size_bytes
-            ):
+            share = claim.share
+            if waiting.messages >= share.messages or waiting.size_bytes + size_bytes > share.size_bytes:
                 return QueueFullError(claim.name)
         for waiting in owners:
             waiting.messages += 1
@@ -179,7 +173,6 @@ class MessageCharges:
 NoticeOf: TypeAlias = Callable[[Topic, str | None, str], OutgoingMessage]
 """Writes the notice to a webhook: given the topic, the address that the message counts to, the webhook."""
 
-
 _SOME_NOTICES_BYTES = 1_024
 
 
@@ -212,13 +205,11 @@ class Notices:
             self._webhooks[topic] = yield from webhooks_of(topic, self._now_ms)
         messages = [self._notice(topic, address, webhook) for webhook in self._webhooks[topic]]
         size_bytes = sum(message.size_bytes for message in messages)
-        if messages and not self._covers(address, self._promised[address] + size_bytes):
+        promised = self._promised[address] + size_bytes
+        if messages and self._allowance is not None and not self._allowance.covers(address, promised):
             return None
-        self._promised[address] += size_bytes
+        self._promised[address] = promised
         return messages
-
-    def _covers(self, address: str | None, size_bytes: int) -> bool:
-        return self._allowance is None or self._allowance.covers(address, size_bytes)
 
 
 async def hold_for_notices(allowance: Allowance | None, addresses: Iterable[str | None]) -> None:
@@ -274,9 +265,7 @@ class OpenSocket(Protocol):
 
 
 class SocketShares:
-    """The open sockets and the topics of each address, of both generations together: each takes memory.
-    `open_from` counts the sockets by address.
-    """
+    """Counts the open sockets (`open_from`) and the topics of each address, of both generations together."""
 
     def __init__(self, limits: SocketLimits, open_from: Counter[str]) -> None:
         self.limits = limits

@@ -54,9 +54,8 @@ _MESSAGES_IN_A_FRAME = 4
 
 
 class PubSubHandlers:
-    """Opens sockets. `address_of` returns the address to which a client is counted.
-
-    `front` answers browsers that open the root of an application with pages.
+    """Opens sockets. `address_of` returns the address to which a client is counted. `front` answers browsers
+    that open the root of an application with pages.
     """
 
     def __init__(

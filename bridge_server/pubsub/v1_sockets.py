@@ -2,8 +2,8 @@
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol, TypeAlias
+from contextlib import asynccontextmanager
+from typing import TypeAlias
 
 from aiohttp import WSCloseCode
 
@@ -13,54 +13,9 @@ from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub import v1_store
 from bridge_server.pubsub.frames import short_topics
 from bridge_server.pubsub.queues import OpenSockets
-from bridge_server.pubsub.v1_store import (
-    Acknowledge,
-    Journal,
-    Message,
-    Publish,
-    Subscribe,
-    TooManyTopicsError,
-    TopicStore,
-)
-from bridge_server.pubsub.v1_topics import Receiver
+from bridge_server.pubsub.v1_store import Journal, Message, Publish, Subscribe, TopicStore
+from bridge_server.pubsub.v1_topics import Deliveries
 from bridge_server.web.sockets import Socket
-
-# Topics as the sockets of generation 1.x use them, in one process or in several.
-
-
-class Deliveries(Protocol):
-    """Brings published messages to the receivers of their topics."""
-
-    def __len__(self) -> int:
-        """The number of topics with a subscriber at this process."""
-
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """Must be entered, inside of the journal's."""
-
-    def publish(self, sender: int, address: str | None, published: Publish) -> bool:
-        """Send the message to all other receivers, and keep it until it is settled; returns whether one is
-        known.
-
-        Raises QueueFullError, unless only the journal finds this out.
-        """
-
-    async def subscribe(self, receiver: Receiver, topic: Topic) -> None:
-        """Send the receiver the topic's messages, and each new one from then on. Raises UnavailableError."""
-
-    def unsubscribe(self, receiver: Receiver, topic: Topic) -> None:
-        """Send the receiver nothing more of the topic."""
-
-    def settle(self, topic: Topic, number: int) -> None:
-        """Drop the message of this number, which has arrived, unless it is dropped already."""
-
-    def refuse(self, message: Message) -> None:
-        """Forget a message that the journal refused."""
-
-    async def caught_up(self) -> None:
-        """Return once all earlier changes are on disk, and sent to receivers. Raises UnavailableError."""
-
-
-# One socket: its client's messages, its deliveries, and its detection as dead.
 
 Charge: TypeAlias = Callable[[str], Awaitable[object] | None]
 """Charges an address for a message, at once or when what is returned was awaited."""
@@ -115,7 +70,7 @@ class Subscriber:
         if text == self._last_acknowledgement[0]:
             return self._acknowledge(self._last_acknowledgement[1])
         frame = v1_store.read_frame(text)
-        if isinstance(frame, Acknowledge):
+        if isinstance(frame, v1_store.Acknowledge):
             if len(text) <= _USUAL_BYTES:
                 self._last_acknowledgement = (text, frame.topic)
             return self._acknowledge(frame.topic)
@@ -157,9 +112,8 @@ class Subscriber:
         sent.append(message.number)
         self._outlet.push(frame)
         if len(sent) > self._most_unacknowledged:
-            self.end(
-                WSCloseCode.TRY_AGAIN_LATER, "You acknowledge too few messages. Connect again for the rest."
-            )
+            reason = "You acknowledge too few messages. Connect again for the rest."
+            self.end(WSCloseCode.TRY_AGAIN_LATER, reason)
 
     async def drain(self) -> None:
         """Wait while too much is unsent."""
@@ -168,9 +122,8 @@ class Subscriber:
             self._is_quiet = False  # it has read something; its messages are heard only after a backlog
 
     def probe(self, ping: bytes, payload: bytes) -> None:
-        """Ping the client, and close its socket if it has sent nothing since the last ping.
-
-        What it sends while the disk is waited for is heard only after that.
+        """Ping the client, and close its socket if it has sent nothing since the last ping. What it sends
+        while the disk is waited for is heard only after that.
         """
         if self._outlet is None or self._is_settling:
             return
@@ -209,7 +162,7 @@ class Subscriber:
 
     async def _subscribe(self, topic: Topic) -> None:
         if len(self._sent) >= self._most_topics:
-            raise TooManyTopicsError(self._most_topics)
+            raise v1_store.TooManyTopicsError(self._most_topics)
         self._counted.take(self.address)
         self._sent[topic] = deque()
         try:
@@ -241,7 +194,6 @@ async def _settled(late: Awaitable[object]) -> None:
 
 _NUMBER_BYTES = 7
 _SWEEP_SLICE = 500
-
 
 Delivering: TypeAlias = Callable[[Callable[[Message, BridgeError], None]], tuple[Journal, Deliveries]]
 """Makes the journal and the deliveries, given the function to call with messages that are not stored."""
@@ -281,19 +233,12 @@ class PubSub:
         return len(self._topics)
 
     def welcome(self, address: str | None) -> Subscriber:
-        """A subscriber at this address; None is exempt from limits. The caller must let it `leave`.
-
-        Raises TooManySocketsError, UnavailableError.
+        """A subscriber at this address; None is exempt from limits. The caller must let it `leave`. Raises
+        TooManySocketsError, UnavailableError.
         """
         self._open.require_place(address)
-        subscriber = Subscriber(
-            int.from_bytes(self._random_bytes(_NUMBER_BYTES)),
-            address,
-            self._topics,
-            self._journal,
-            self._charge,
-            self._open,
-        )
+        number = int.from_bytes(self._random_bytes(_NUMBER_BYTES))
+        subscriber = Subscriber(number, address, self._topics, self._journal, self._charge, self._open)
         self._open.add(subscriber)
         return subscriber
 

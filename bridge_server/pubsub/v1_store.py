@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 import orjson
 import structlog
 
+from bridge_server.kernel.background import settle
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, UnavailableError
 from bridge_server.kernel.events import DomainEvent
@@ -18,33 +19,9 @@ from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.topics import TOPIC_WEBHOOK, Topic, turn_of_topic
-from bridge_server.pubsub.queues import (
-    Allowance,
-    Claim,
-    FrameNotJsonError,
-    InvalidFrameError,
-    NoticeOf,
-    Notices,
-    QueueFullError,
-    QueueLimits,
-    Shares,
-    hold_for_notices,
-    pay_for,
-    send_later,
-)
-from bridge_server.storage.database import (
-    Database,
-    ForEach,
-    Row,
-    Statement,
-    Transaction,
-    Turns,
-    each_once,
-    scalar,
-    striped,
-    sweeping,
-    transaction,
-)
+from bridge_server.pubsub import queues
+from bridge_server.pubsub.queues import Allowance, Claim, NoticeOf, QueueFullError, QueueLimits
+from bridge_server.storage import database as sql
 
 log = structlog.get_logger()
 
@@ -148,10 +125,8 @@ DELETE FROM topic_messages WHERE number IN
 """
 
 
-# The published clients' spelling: frames to models and back.
-#
-# Messages to receivers are written anew: they have the protocol's four members, and no text that two parsers
-# could read differently.
+# The published clients' spelling. Messages to receivers are written anew: they have the protocol's four
+# members, and no text that two parsers could read differently.
 
 TOPIC_MAX_CHARACTERS = 128
 
@@ -161,26 +136,25 @@ def read_frame(text: bytes) -> Frame:
     try:
         values = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise FrameNotJsonError(error.msg) from error
+        raise queues.FrameNotJsonError(error.msg) from error
     if not isinstance(values, dict):
-        raise InvalidFrameError("A frame must be a JSON object: {topic, type, payload, silent}.")
+        raise queues.InvalidFrameError("A frame must be a JSON object: {topic, type, payload, silent}.")
     topic, kind, silent = values.get("topic"), values.get("type"), values.get("silent", False)
     if not isinstance(topic, str) or not 0 < len(topic) <= TOPIC_MAX_CHARACTERS or "\0" in topic:
-        raise InvalidFrameError(
-            f"topic must be a string of 1 to {TOPIC_MAX_CHARACTERS} characters, without U+0000."
-        )
+        texts = f"a string of 1 to {TOPIC_MAX_CHARACTERS} characters, without U+0000"
+        raise queues.InvalidFrameError(f"topic must be {texts}.")
     if not isinstance(silent, bool):
-        raise InvalidFrameError("silent must be true or false.")
+        raise queues.InvalidFrameError("silent must be true or false.")
     if kind == "pub":
         payload = values.get("payload")
         if not isinstance(payload, str):
-            raise InvalidFrameError("payload must be a string.")
+            raise queues.InvalidFrameError("payload must be a string.")
         return Publish(Topic(topic), payload, silent)
     if kind == "ack":
         return Acknowledge(Topic(topic))
     if kind == "sub":
         return Subscribe(Topic(topic))
-    raise InvalidFrameError("type must be pub, sub or ack.")
+    raise queues.InvalidFrameError("type must be pub, sub or ack.")
 
 
 def write_message(published: Publish) -> bytes:
@@ -205,50 +179,49 @@ class MessagesStored(DomainEvent):
     topic: str
 
 
-def _turns_of_changes(changes: Changes, *_: object, **__: object) -> Turns:
+def _turns_of_changes(changes: Changes, *_: object, **__: object) -> sql.Turns:
     messages = (*changes.kept, *changes.announced)
     topics = (turn_of_topic(message.topic) for message in messages)
-    return each_once((*topics, *(striped("address", each.address) for each in messages if each.address)))
+    addresses = (sql.striped("address", each.address) for each in messages if each.address)
+    return sql.each_once((*topics, *addresses))
 
 
 class TopicStore:
     """The messages that wait. Rows that have expired at `now_ms` count as deleted."""
 
-    def __init__(self, database: Database, allowance: Allowance | None = None) -> None:
+    def __init__(self, database: sql.Database, allowance: Allowance | None = None) -> None:
         self.database = database
         self._allowance = allowance
 
     async def newest(self) -> int:
         """The greatest number of a stored message, or 0."""
-        return scalar(int, await self.database.read(NEWEST))
+        return sql.scalar(int, await self.database.read(NEWEST))
 
     async def waiting(self, topic: Topic, now_ms: int) -> Sequence[Message]:
         """The topic's messages, oldest first."""
-        return [_message(row) for row in await self.database.read(WAITING, (topic, now_ms))]
+        return [Message(*row) for row in await self.database.read(WAITING, (topic, now_ms))]
 
     async def after(self, topic: Topic, number: int, now_ms: int, limit: int) -> Sequence[Message]:
         """The topic's messages with greater numbers, oldest first; also messages that were just settled."""
         rows = await self.database.read(AFTER, (topic, number, now_ms, limit))
-        return [_message(row) for row in rows]
+        return [Message(*row) for row in rows]
 
     async def apply(
         self, changes: Changes, now_ms: int, limits: QueueLimits, notice: NoticeOf
     ) -> Mapping[int, QueueFullError]:
         """Store, then delete, and queue a notice of each announced message to its topic's webhooks; all or
-        nothing.
-
-        Returns the errors of the messages that were not stored, by their numbers.
+        nothing. Returns the errors of the messages that were not stored, by their numbers.
         """
         if self.database.takes_turns:
-            await hold_for_notices(self._allowance, (message.address for message in changes.announced))
+            await queues.hold_for_notices(self._allowance, (message.address for message in changes.announced))
         refused, caused = await self._apply(changes, now_ms, limits, notice)
-        pay_for(caused, self._allowance)
+        queues.pay_for(caused, self._allowance)
         return refused
 
-    @transaction(turns=_turns_of_changes)
+    @sql.transaction(turns=_turns_of_changes)
     def _apply(
         self, changes: Changes, now_ms: int, limits: QueueLimits, notice: NoticeOf
-    ) -> Transaction[tuple[Mapping[int, QueueFullError], Counter[str | None]]]:
+    ) -> sql.Transaction[tuple[Mapping[int, QueueFullError], Counter[str | None]]]:
         refused = self._refusals(changes)
         notices = yield from self._notices(changes, refused, now_ms, notice)
         yield from _keep_each(changes.kept, refused, now_ms, limits)
@@ -258,19 +231,19 @@ class TopicStore:
             for topic in {each.topic for each in changes.kept if each.number not in refused}:
                 yield MessagesStored(topic)
         due = [message for number, message in notices if number not in refused]
-        return refused, (yield from send_later(due, now_ms))
+        return refused, (yield from queues.send_later(due, now_ms))
 
-    def _settling(self, numbers: str, now_ms: int) -> Statement:
+    def _settling(self, numbers: str, now_ms: int) -> sql.Statement:
         """Other processes may not have read the messages yet: a sweep deletes them, seconds later."""
         if self.database.takes_turns:
-            return Statement(SETTLE, (-now_ms, numbers))
-        return Statement(DELETE, (numbers,))
+            return sql.Statement(SETTLE, (-now_ms, numbers))
+        return sql.Statement(DELETE, (numbers,))
 
     def _notices(
         self, changes: Changes, refused: dict[int, QueueFullError], now_ms: int, notice: NoticeOf
-    ) -> Transaction[list[tuple[int, OutgoingMessage]]]:
+    ) -> sql.Transaction[list[tuple[int, OutgoingMessage]]]:
         """The notices of each announced message; a message beyond its address's allowance is refused."""
-        due = Notices(notice, self._allowance, now_ms)
+        due = queues.Notices(notice, self._allowance, now_ms)
         notices: list[tuple[int, OutgoingMessage]] = []
         for number, topic, _, _, address, _ in changes.announced:
             if number in refused:
@@ -284,22 +257,19 @@ class TopicStore:
 
     def _refusals(self, changes: Changes) -> dict[int, QueueFullError]:
         """The refusals of a full database, which takes no message and deletes settled ones all the same."""
-        if not self.database.is_full:
-            return {}
-        return {
-            message.number: QueueFullError("the server") for message in (*changes.kept, *changes.announced)
-        }
+        messages = (*changes.kept, *changes.announced) if self.database.is_full else ()
+        return {message.number: QueueFullError("the server") for message in messages}
 
-    @transaction(turns=sweeping("topics"))
-    def sweep(self, now_ms: int, limit: int) -> Transaction[int]:
+    @sql.transaction(turns=sql.sweeping("topics"))
+    def sweep(self, now_ms: int, limit: int) -> sql.Transaction[int]:
         """Delete at most `limit` messages that have expired; returns how many."""
-        return scalar(int, (yield Statement(SWEEP, (now_ms, limit))))
+        return sql.scalar(int, (yield sql.Statement(SWEEP, (now_ms, limit))))
 
 
 def _keep_each(
     messages: Sequence[Message], refused: dict[int, QueueFullError], now_ms: int, limits: QueueLimits
-) -> Transaction[None]:
-    shares = Shares(now_ms)
+) -> sql.Transaction[None]:
+    shares = queues.Shares(now_ms)
     claims = {each.number: _claims(each, limits) for each in messages if each.number not in refused}
     yield from shares.count(chain.from_iterable(claims.values()))
     rows = []
@@ -312,7 +282,7 @@ def _keep_each(
         else:
             refused[number] = full
     if rows:
-        yield ForEach(INSERT, rows)
+        yield sql.ForEach(INSERT, rows)
 
 
 def _claims(message: Message, limits: QueueLimits) -> list[Claim]:
@@ -320,10 +290,6 @@ def _claims(message: Message, limits: QueueLimits) -> list[Claim]:
     if message.address is not None:
         claims.append(Claim(SHARE_OF_ADDRESS, message.address, limits.address, "your address"))
     return claims
-
-
-def _message(row: Row) -> Message:
-    return Message(*row)
 
 
 # Writes messages and acknowledgements to the disk, all that came during a commit in the next transaction.
@@ -334,10 +300,21 @@ _PATIENCE_SECONDS = 5.0
 _RETRY_SECONDS = 0.25
 
 
-class Journal:
-    """Changes on their way to the disk. `running` must be entered.
+async def until_done(waiting: list[asyncio.Future[None]], wanted: asyncio.Event, detail: str) -> None:
+    """Have work done now, and wait with others for its end. Raises UnavailableError after a few seconds."""
+    done = asyncio.get_running_loop().create_future()
+    waiting.append(done)
+    wanted.set()
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await done
+    except TimeoutError as error:
+        raise UnavailableError(detail) from error
 
-    `refuse` is called with each message that is not stored, because its topic or its address has too many.
+
+class Journal:
+    """Changes on their way to the disk. `running` must be entered. `refuse` is called with each message that
+    is not stored, because its topic or its address has too many.
     """
 
     def __init__(
@@ -399,22 +376,13 @@ class Journal:
     @property
     def is_behind(self) -> bool:
         """Whether so much is unsaved that publishers must wait."""
-        return (
-            len(self._unsaved) + len(self._announced) >= _MOST_MESSAGES or self._unsaved_bytes >= _MOST_BYTES
-        )
+        messages = len(self._unsaved) + len(self._announced)
+        return messages >= _MOST_MESSAGES or self._unsaved_bytes >= _MOST_BYTES
 
     async def caught_up(self) -> None:
         """Return once all earlier changes are on disk. Raises UnavailableError."""
-        if not (self._is_writing or self._has_changes()):
-            return
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.append(done)
-        self._wanted.set()
-        try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                await done
-        except TimeoutError as error:
-            raise UnavailableError("Messages cannot be stored. Try again shortly.") from error
+        if self._is_writing or self._has_changes():
+            await until_done(self._waiting, self._wanted, "Messages cannot be stored. Try again shortly.")
 
     def _has_changes(self) -> bool:
         return bool(self._unsaved or self._settled or self._announced)
@@ -455,5 +423,4 @@ class Journal:
         for number, error in refused.items():
             self._refuse(taken[number], error)
         for done in waiting:
-            if not done.done():
-                done.set_result(None)
+            settle(done, None)

@@ -1,27 +1,24 @@
-"""Publishing, subscribing, settling: the rules of the room (its package says when a message is dropped).
-
-A message without a receiver is stored at once. A message that was sent to an open socket is stored only if it
-is not settled soon: most are, and never touch the disk.
+"""Publishing, subscribing, settling: the rules of the room (its package says when a message is dropped). A
+message without a receiver is stored at once, one that was sent to an open socket only if it is not settled
+soon: most are, and never touch the disk.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import structlog
 
-from bridge_server.kernel.background import KeyedLock, running
+from bridge_server.kernel.background import KeyedLock, running, settle
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import BridgeError, UnavailableError
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.events import Events
 from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub import v1_store
 from bridge_server.pubsub.queues import QueueFullError, QueueLimits, Share
 from bridge_server.pubsub.v1_store import Journal, Message, MessagesStored, Publish, TopicStore
 from bridge_server.web.sockets import text_frame
-
-# A topic with a subscriber: its receivers, and all its messages that are not settled.
 
 
 class Receiver(Protocol):
@@ -38,23 +35,33 @@ class Receiver(Protocol):
         """Wait while too much is unsent."""
 
 
-class LiveTopic:
-    """Once `is_loaded`, it has every message of the topic that there is."""
+class SubscribedTopic:
+    """A topic with a subscriber in this process."""
 
-    __slots__ = ("_kept", "_messages", "_size_bytes", "is_loaded", "joining", "receivers")
+    __slots__ = ("joining", "receivers")
 
     def __init__(self) -> None:
-        self.receivers: dict[Receiver, None] = {}
+        self.receivers: dict[Receiver, int] = {}
+        """The receivers, each with the number of the last message that it had read when it joined."""
         self.joining = 0
-        self.is_loaded = False
-        self._messages: dict[int, Message] = {}
-        self._kept: set[int] = set()
-        self._size_bytes = 0
 
     @property
     def is_deserted(self) -> bool:
         """Whether no receiver is subscribed or joining."""
         return not self.receivers and not self.joining
+
+
+class LiveTopic(SubscribedTopic):
+    """The messages that are not settled. Once `is_loaded`, these are all that there are."""
+
+    __slots__ = ("_kept", "_messages", "_size_bytes", "is_loaded")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_loaded = False
+        self._messages: dict[int, Message] = {}
+        self._kept: set[int] = set()
+        self._size_bytes = 0
 
     def load(self, stored: Iterable[Message]) -> None:
         """Add the stored messages, before messages that have come in the meantime."""
@@ -109,27 +116,66 @@ class LiveTopic:
                 yield message
 
 
-GRACE_SECONDS = 0.05
-"""A message that is not settled is stored after once to twice this time."""
+AnyTopic = TypeVar("AnyTopic", bound=SubscribedTopic)
 
 
-class Topics:
-    """The topics with a subscriber, in memory. A topic without one is only on disk."""
+class _Subscriptions(Generic[AnyTopic]):
+    """The topics with a subscriber in this process."""
+
+    make_topic: type[AnyTopic]
 
     def __init__(self, store: TopicStore, journal: Journal, clock: Clock, limits: QueueLimits) -> None:
         self._store = store
         self._journal = journal
         self._clock = clock
         self._limits = limits
-        self._live: dict[Topic, LiveTopic] = {}
+        self._live: dict[Topic, AnyTopic] = {}
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    async def subscribe(self, receiver: Receiver, topic: Topic) -> None:
+        """Send the receiver the topic's messages, and each new one from then on. Raises UnavailableError."""
+        live = self._live.get(topic)
+        if live is None:
+            live = self._live[topic] = self.make_topic()
+        live.joining += 1
+        try:
+            await self._join(topic, live, receiver)
+        finally:
+            live.joining -= 1
+            self._forget_if_deserted(topic, live)
+
+    def unsubscribe(self, receiver: Receiver, topic: Topic) -> None:
+        """Send the receiver nothing more of the topic."""
+        live = self._live[topic]
+        del live.receivers[receiver]
+        self._forget_if_deserted(topic, live)
+
+    async def _join(self, topic: Topic, live: AnyTopic, receiver: Receiver) -> None:
+        raise NotImplementedError
+
+    def _forget_if_deserted(self, topic: Topic, live: AnyTopic) -> None:
+        if live.is_deserted and self._live.get(topic) is live:
+            del self._live[topic]
+
+
+GRACE_SECONDS = 0.05
+"""A message that is not settled is stored after once to twice this time."""
+
+
+class Topics(_Subscriptions[LiveTopic]):
+    """The topics with a subscriber, in memory. A topic without one is only on disk."""
+
+    make_topic = LiveTopic
+
+    def __init__(self, store: TopicStore, journal: Journal, clock: Clock, limits: QueueLimits) -> None:
+        super().__init__(store, journal, clock, limits)
         self._turns = KeyedLock()
         self._last_number = 0
         self._number_at_tick = 0
         self._unkept: dict[LiveTopic, None] = {}
         self._tick: asyncio.TimerHandle | None = None
-
-    def __len__(self) -> int:
-        return len(self._live)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -142,19 +188,11 @@ class Topics:
 
     def publish(self, sender: int, address: str | None, published: Publish) -> bool:
         """Send the message to all other receivers, and keep it until it is settled; returns whether there
-        was one.
-
-        Raises QueueFullError. For a topic without a subscriber, only the journal finds this out.
+        was one. Raises QueueFullError; for a topic without a subscriber, only the journal finds this out.
         """
-        now_ms = self._clock.now_ms()
-        message = Message(
-            self._last_number + 1,
-            published.topic,
-            v1_store.write_message(published),
-            sender,
-            address,
-            now_ms + self._limits.lifetime_ms,
-        )
+        now_ms, frame = self._clock.now_ms(), v1_store.write_message(published)
+        expires_at_ms = now_ms + self._limits.lifetime_ms
+        message = Message(self._last_number + 1, published.topic, frame, sender, address, expires_at_ms)
         live, is_sent = self._live.get(published.topic), False
         if live is None:
             self._journal.keep(message)
@@ -165,26 +203,6 @@ class Topics:
         if not published.silent:
             self._journal.announce(message)
         return is_sent
-
-    async def subscribe(self, receiver: Receiver, topic: Topic) -> None:
-        """Send the receiver the topic's messages, and each new one from then on. Raises UnavailableError."""
-        live = self._live.get(topic)
-        if live is None:
-            live = self._live[topic] = LiveTopic()
-        live.joining += 1
-        try:
-            await self._load(topic, live)
-            await self._replay(live, receiver)
-            live.receivers[receiver] = None
-        finally:
-            live.joining -= 1
-            self._forget_if_deserted(topic, live)
-
-    def unsubscribe(self, receiver: Receiver, topic: Topic) -> None:
-        """Send the receiver nothing more of the topic."""
-        live = self._live[topic]
-        del live.receivers[receiver]
-        self._forget_if_deserted(topic, live)
 
     def settle(self, topic: Topic, number: int) -> None:
         """Drop the message of this number, which has arrived, unless it is dropped already."""
@@ -237,14 +255,15 @@ class Topics:
         if self._unkept:
             self._tick = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._keep_old)
 
-    async def _load(self, topic: Topic, live: LiveTopic) -> None:
+    async def _join(self, topic: Topic, live: LiveTopic, receiver: Receiver) -> None:
         async with self._turns.taken(topic):
             if not live.is_loaded:
                 await self._journal.caught_up()  # messages that were settled before are deleted by then
                 live.load(await self._store.waiting(topic, self._clock.now_ms()))
+        live.receivers[receiver] = await self._replay(live, receiver)
 
-    async def _replay(self, live: LiveTopic, receiver: Receiver) -> None:
-        """Send the messages that the receiver has missed, until no new one came during the sending."""
+    async def _replay(self, live: LiveTopic, receiver: Receiver) -> int:
+        """Send the messages that the receiver has missed, until none came meanwhile; returns the last."""
         position = -1
         while True:
             reached = position
@@ -253,10 +272,9 @@ class Topics:
                 position = message.number
                 await receiver.drain()
             if position == reached:
-                return
+                return position
 
     def _forget_if_deserted(self, topic: Topic, live: LiveTopic) -> None:
-        """Forget the topic if it has no subscriber, after its messages are stored."""
         if live.is_deserted and self._live.get(topic) is live:
             self._keep(live, self._last_number)
             self._unkept.pop(live, None)
@@ -275,23 +293,20 @@ class Topics:
 _PAGE = 100
 _TOPICS_AT_ONCE = 64
 _RETRY_SECONDS = 0.25
-_PATIENCE_SECONDS = 5.0
 _FIRST_PROVISIONAL = -(2**62)
 """Until the store gives a message its number it has a negative one, which no stored message has."""
 
 log = structlog.get_logger()
 
 
-class SharedTopic:
-    """A topic with a subscriber in this process."""
+class SharedTopic(SubscribedTopic):
+    """A topic whose messages this process reads from the store."""
 
-    __slots__ = ("arrivals", "joining", "position", "receivers")
+    __slots__ = ("arrivals", "position")
 
     def __init__(self) -> None:
-        self.receivers: dict[Receiver, int] = {}
-        """The receivers, each with the number of the last message that it had read when it joined."""
-        self.joining = self.arrivals = 0
-        self.position = 0
+        super().__init__()
+        self.arrivals = self.position = 0
         """The number of the newest message that was read for the receivers."""
 
     def join(self, receiver: Receiver, position: int) -> None:
@@ -312,27 +327,22 @@ class SharedTopic:
                     receiver.send(message, frame)
 
 
-class SharedTopics:
-    """The topics with a subscriber in this process."""
+class SharedTopics(_Subscriptions[SharedTopic]):
+    """The topics with a subscriber in this process, one of several."""
+
+    make_topic = SharedTopic
 
     def __init__(
         self, store: TopicStore, journal: Journal, clock: Clock, limits: QueueLimits, events: Events
     ) -> None:
-        self._store = store
-        self._journal = journal
-        self._clock = clock
-        self._limits = limits
-        self._live: dict[Topic, SharedTopic] = {}
+        super().__init__(store, journal, clock, limits)
         self._last_number = _FIRST_PROVISIONAL
         self._touched: dict[Topic, None] = {}
         self._something_came = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
         self._is_reading = False
         events.subscribe(MessagesStored, self._on_stored, everywhere=True)
-        events.on_gap(self._look_everywhere)
-
-    def __len__(self) -> int:
-        return len(self._live)
+        events.on_gap(lambda: self._touch(self._live))  # there may be messages on any topic
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -342,42 +352,23 @@ class SharedTopics:
 
     def publish(self, sender: int, address: str | None, published: Publish) -> bool:
         """Store the message; it is sent to all other receivers from there. Only the journal can refuse it.
-
         Returns whether there is a receiver in this process.
         """
         self._last_number += 1
-        message = Message(
-            self._last_number,
-            published.topic,
+        frame, expires_at_ms = (
             v1_store.write_message(published),
-            sender,
-            address,
             self._clock.now_ms() + self._limits.lifetime_ms,
         )
+        message = Message(self._last_number, published.topic, frame, sender, address, expires_at_ms)
         self._journal.keep(message)
         if not published.silent:
             self._journal.announce(message)
         live = self._live.get(published.topic)
         return live is not None and any(each.number != sender for each in live.receivers)
 
-    async def subscribe(self, receiver: Receiver, topic: Topic) -> None:
-        """Send the receiver the topic's messages, and each new one from then on. Raises UnavailableError."""
-        live = self._live.get(topic)
-        if live is None:
-            live = self._live[topic] = SharedTopic()
-        live.joining += 1
-        try:
-            await self._journal.caught_up()  # messages that were settled before are settled on disk by then
-            live.join(receiver, await self._replay(topic, live, receiver))
-        finally:
-            live.joining -= 1
-            self._forget_if_deserted(topic, live)
-
-    def unsubscribe(self, receiver: Receiver, topic: Topic) -> None:
-        """Send the receiver nothing more of the topic."""
-        live = self._live[topic]
-        del live.receivers[receiver]
-        self._forget_if_deserted(topic, live)
+    async def _join(self, topic: Topic, live: SharedTopic, receiver: Receiver) -> None:
+        await self._journal.caught_up()  # messages that were settled before are settled on disk by then
+        live.join(receiver, await self._replay(topic, live, receiver))
 
     def settle(self, topic: Topic, number: int) -> None:
         """Drop the message of this number, which has arrived, unless it is dropped already."""
@@ -387,21 +378,11 @@ class SharedTopics:
         """Do nothing: a message that the journal refused was sent to nobody."""
 
     async def caught_up(self) -> None:
-        """Return once all earlier changes are on disk, and sent to the receivers in this process.
-
-        Raises UnavailableError.
-        """
+        """Return once earlier changes are on disk, and sent to receivers here. Raises UnavailableError."""
         await self._journal.caught_up()
-        if not (self._touched or self._is_reading):
-            return
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.append(done)
-        self._something_came.set()
-        try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                await done
-        except TimeoutError as error:
-            raise UnavailableError("Messages cannot be read. Try again shortly.") from error
+        if self._touched or self._is_reading:
+            detail = "Messages cannot be read. Try again shortly."
+            await v1_store.until_done(self._waiting, self._something_came, detail)
 
     async def _replay(self, topic: Topic, live: SharedTopic, receiver: Receiver) -> int:
         """Send what waits, until there is nothing more and nothing came meanwhile; returns up to where."""
@@ -421,10 +402,6 @@ class SharedTopics:
         if event.topic in self._live:
             self._touch((Topic(event.topic),))
 
-    def _look_everywhere(self) -> None:
-        """Other processes may have stored messages on any topic."""
-        self._touch(self._live)
-
     async def _deliver_forever(self) -> None:
         while True:
             await self._something_came.wait()
@@ -435,16 +412,14 @@ class SharedTopics:
             try:
                 await self._deliver_all(touched)
             except Exception as error:  # no error may make a receiver miss a message
-                log.warning(
-                    "messages_delayed", reason=str(error), exc_info=not isinstance(error, BridgeError)
-                )
+                is_known = isinstance(error, BridgeError)
+                log.warning("messages_delayed", reason=str(error), exc_info=not is_known)
                 self._touch(touched)
                 self._waiting[:0] = waiting
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 for done in waiting:
-                    if not done.done():
-                        done.set_result(None)
+                    settle(done, None)
             self._is_reading = False
 
     async def _deliver_all(self, topics: Sequence[Topic]) -> None:
@@ -469,6 +444,6 @@ class SharedTopics:
                 self._touched[topic] = None
         self._something_came.set()
 
-    def _forget_if_deserted(self, topic: Topic, live: SharedTopic) -> None:
-        if not live.receivers and not live.joining and self._live.get(topic) is live:
-            del self._live[topic]
+
+Deliveries: TypeAlias = Topics | SharedTopics
+"""Brings published messages to the receivers of their topics. It must be `running`, inside the journal's."""

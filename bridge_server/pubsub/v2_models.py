@@ -30,9 +30,7 @@ Done: TypeAlias = Callable[[BridgeError | None], None]
 
 @dataclass(slots=True, eq=False)
 class Publication:
-    """A message that a client publishes: as it was read, and then on its way to the disk, and to clients that
-    are there.
-    """
+    """A message that a client publishes: as it was read, and then on its way to the disk and to clients."""
 
     topic: Topic
     message: str

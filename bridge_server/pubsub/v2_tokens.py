@@ -1,7 +1,6 @@
 """The identity of clients: JSON Web Tokens (RFC 7519), signed with the client's own Ed25519 key (RFC 8037).
-
-The issuer is the key itself as a did:key: multibase `z`, base58btc, multicodec 0xed01. Tokens of
-Rust clients have no `exp` unless the program sets one.
+The issuer is the key as a did:key: multibase `z`, base58btc, multicodec 0xed01. Tokens of Rust clients have
+no `exp` unless the program sets one.
 """
 
 import asyncio
@@ -88,10 +87,8 @@ class ClientTokens:
         return admitted.client
 
     async def _signatures(self) -> _RequireSignature:
-        """The check of Ed25519 signatures (RFC 8032), which raises ValueError.
-
-        Loading elliptic curves takes up to a tenth of a second. A server without clients of generation 2.x
-        never does it, and the event loop goes on meanwhile.
+        """The check of Ed25519 signatures (RFC 8032), which raises ValueError. Loading elliptic curves takes
+        up to a tenth of a second: only for a first client of generation 2.x, and in a thread.
         """
         if self._require_signature is None:
             eddsa = await asyncio.to_thread(import_module, "Crypto.Signature.eddsa")

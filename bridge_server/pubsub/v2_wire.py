@@ -50,9 +50,8 @@ _HANDLER, _PAYLOAD, _INTERNAL, _TOO_MANY = -32000, -32600, -32603, 3001
 
 
 def read_frame(text: bytes) -> ClientRequest | Confirmation:
-    """The request or answer in a frame. Raises FrameNotJsonError, InvalidFrameError: it is no JSON-RPC.
-
-    A request whose id is wrong is read as one without an id.
+    """The request or answer in a frame; a request whose id is wrong is read as one without an id. Raises
+    FrameNotJsonError, InvalidFrameError: it is no JSON-RPC.
     """
     try:
         values = orjson.loads(text)
@@ -311,44 +310,16 @@ def _publication(params: _Params) -> Publication:
     )
 
 
-def _publish(params: _Params) -> Publishing:
-    return Publishing((_publication(params),))
-
-
-def _batch_publish(params: _Params) -> Publishing:
-    return Publishing(tuple(_publication(each) for each in _objects(params, "messages")))
+def _one_topic(params: _Params) -> tuple[Topic, ...]:
+    return (_topic(params.get("topic")),)
 
 
 def _subscribe(params: _Params) -> SubscribeCall:
-    return SubscribeCall((_topic(params.get("topic")),), SubscriptionAnswer.ONE)
-
-
-def _batch_subscribe(params: _Params) -> SubscribeCall:
-    return SubscribeCall(_topics(params), SubscriptionAnswer.LIST)
-
-
-def _batch_subscribe_blocking(params: _Params) -> SubscribeCall:
-    return SubscribeCall(_topics(params), SubscriptionAnswer.RESULTS)
-
-
-def _unsubscribe(params: _Params) -> UnsubscribeCall:
-    return UnsubscribeCall((_topic(params.get("topic")),))
+    return SubscribeCall(_one_topic(params), SubscriptionAnswer.ONE)
 
 
 def _batch_unsubscribe(params: _Params) -> UnsubscribeCall:
     return UnsubscribeCall(tuple(_topic(each.get("topic")) for each in _objects(params, "subscriptions")))
-
-
-def _fetch(params: _Params) -> FetchCall:
-    return FetchCall((_topic(params.get("topic")),))
-
-
-def _batch_fetch(params: _Params) -> FetchCall:
-    return FetchCall(_topics(params))
-
-
-def _batch_receive(params: _Params) -> ReceiveCall:
-    return ReceiveCall(tuple(_receipt(each) for each in _objects(params, "receipts")))
 
 
 def _receipt(params: _Params) -> Receipt:
@@ -358,10 +329,6 @@ def _receipt(params: _Params) -> Receipt:
     if type(message_id) is not int:
         raise _wrong("message_id must be the id of the request that the message came in.")
     return Receipt(_topic(params.get("topic")), message_id)
-
-
-def _create_topic(params: _Params) -> SubscribeCall:
-    return SubscribeCall((_topic(params.get("topic")),), SubscriptionAnswer.DONE)
 
 
 def _propose_session(params: _Params) -> Publishing:
@@ -393,20 +360,20 @@ def _approve_session(params: _Params) -> Publishing:
 
 
 _METHODS: dict[str, Callable[[_Params], IrnCall]] = {
-    "publish": _publish,
-    "batchPublish": _batch_publish,
+    "publish": lambda params: Publishing((_publication(params),)),
+    "batchPublish": lambda params: Publishing(tuple(map(_publication, _objects(params, "messages")))),
     "subscribe": _subscribe,
     "subscribeBlocking": _subscribe,
-    "batchSubscribe": _batch_subscribe,
-    "batchSubscribeBlocking": _batch_subscribe_blocking,
-    "unsubscribe": _unsubscribe,
+    "batchSubscribe": lambda params: SubscribeCall(_topics(params), SubscriptionAnswer.LIST),
+    "batchSubscribeBlocking": lambda params: SubscribeCall(_topics(params), SubscriptionAnswer.RESULTS),
+    "unsubscribe": lambda params: UnsubscribeCall(_one_topic(params)),
     "batchUnsubscribe": _batch_unsubscribe,
-    "fetchMessages": _fetch,
-    "batchFetchMessages": _batch_fetch,
-    "batchReceive": _batch_receive,
+    "fetchMessages": lambda params: FetchCall(_one_topic(params)),
+    "batchFetchMessages": lambda params: FetchCall(_topics(params)),
+    "batchReceive": lambda params: ReceiveCall(tuple(map(_receipt, _objects(params, "receipts")))),
 }
 _SESSION_METHODS: dict[str, Callable[[_Params], IrnCall]] = {
-    "wc_createTopic": _create_topic,
+    "wc_createTopic": lambda params: SubscribeCall(_one_topic(params), SubscriptionAnswer.DONE),
     "wc_proposeSession": _propose_session,
     "wc_approveSession": _approve_session,
 }

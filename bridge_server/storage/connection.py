@@ -1,6 +1,5 @@
-"""One SQLite connection, in aiosqlite's thread or in this one, with the settings that every connection here
-has; the database's files; and SQLite's errors that mean 'not now', which become an answer that asks the
-client to come back.
+"""One SQLite connection, in aiosqlite's thread or in this one, with the settings of all; the database's
+files; and SQLite's errors that mean 'not now', which ask the client to come back.
 """
 
 import os
@@ -27,17 +26,16 @@ PRAGMA wal_autocheckpoint = 0;
 PRAGMA temp_store = MEMORY;
 """
 
-Result = TypeVar("Result")
-
 _LOST_RETRY_SECONDS = 30
+_BUSY_RETRY_SECONDS = 2
+
+Result = TypeVar("Result")
 
 log = structlog.get_logger()
 
 # Python looks for a way to convert every parameter of another type than str and int, three thousand
 # instructions a time, unless one is registered: bytes stay what they are.
 sqlite3.register_adapter(bytes, bytes)
-
-_BUSY_RETRY_SECONDS = 2
 
 # Failures that may pass, by SQLite's primary codes.
 _PASSING = {
@@ -153,9 +151,8 @@ class Presence:
     def remember(self) -> None:
         """Take the files that are there now for the open files."""
         files = (self._database, LogFile(self._database).path)
-        self._opened = [
-            (str(file), file.stat().st_ino, file.stat().st_dev) for file in files if file.exists()
-        ]
+        states = [(str(file), file.stat()) for file in files if file.exists()]
+        self._opened = [(path, state.st_ino, state.st_dev) for path, state in states]
 
     @property
     def size_bytes(self) -> int:

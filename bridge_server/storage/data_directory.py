@@ -16,7 +16,6 @@ from stat import S_IMODE, S_ISVTX
 _LOCK_FILE = "lock"
 _PRIVATE = 0o700
 _OF_OTHERS = 0o077
-
 _OWNER_LOCK = "owner.lock"
 _LOOKS_SECONDS = 10.0
 _LOOK_SECONDS = 0.001
@@ -65,10 +64,9 @@ def require_own(directory: Path) -> None:
         return
     owner = directory.stat().st_uid
     if owner != 0:
-        raise DataDirectoryError(
-            f"the data directory {directory} belongs to {_name_of(owner)}: run this as that user, "
-            f"as with sudo -u {_name_of(owner)}"
-        )
+        name = _name_of(owner)
+        advice = f"run this as that user, as with sudo -u {name}"
+        raise DataDirectoryError(f"the data directory {directory} belongs to {name}: {advice}")
 
 
 def require_data(database: Path) -> None:
@@ -107,9 +105,8 @@ def _made_private(directory: Path) -> int | None:
     if not mode & _OF_OTHERS:
         return None
     if mode & S_ISVTX or directory == Path(directory.root):
-        raise DataDirectoryError(
-            f"the data directory {directory} is for everybody: name one of the server's own with --data-dir"
-        )
+        advice = "name one of the server's own with --data-dir"
+        raise DataDirectoryError(f"the data directory {directory} is for everybody: {advice}")
     directory.chmod(_PRIVATE)
     return mode
 

@@ -8,7 +8,7 @@ others, and may be run again from its start if the first attempt was rolled back
 anything but the database.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, final, overload
@@ -24,7 +24,6 @@ Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
 
 _STRIPES = 256
-
 _URL_SCHEMES = ("postgresql", "postgres")
 _URL_SECRETS = ("password", "sslpassword")
 _URL_EXAMPLE = "postgresql://user:password@host:5432/name"
@@ -79,9 +78,7 @@ NO_TURNS = Turns()
 
 
 class Database(Protocol):
-    """Committed reads and durable transactions. Both raise `UnavailableError` when the database cannot serve
-    now: a full disk, a lock held elsewhere, too much waiting.
-    """
+    """Committed reads and durable transactions. Both raise `UnavailableError` when it cannot serve now."""
 
     @property
     def takes_turns(self) -> bool:
@@ -107,9 +104,8 @@ class Database(Protocol):
     def transaction(
         self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
     ) -> Awaitable[Result]:
-        """Run the transaction that `begin` makes; return its result once it is on disk.
-
-        A transaction that `adds` data on a client's demand is refused while the database is full.
+        """Run the transaction that `begin` makes; return its result once it is on disk. One that `adds` data
+        on a client's demand is refused while the database is full.
 
         Two transactions that name one turn are never under way together, in any process; transactions that
         only share it may be. A turn is had before the first statement is run.
@@ -128,7 +124,6 @@ class Store(Protocol):
 
 
 AnyStore = TypeVar("AnyStore", bound=Store)
-
 
 Work: TypeAlias = Callable[Concatenate[AnyStore, Parameters], Transaction[Result]]
 """A generator of a store, whose calls are transactions."""
@@ -177,9 +172,7 @@ adding_transaction = _decorator(adds=True)
 """`transaction` for what stores more on a client's demand: refused while the database is full."""
 
 
-def reading(
-    work: Callable[Concatenate[AnyStore, Parameters], Transaction[Result]],
-) -> Callable[Concatenate[AnyStore, Parameters], Coroutine[Any, Any, Result]]:
+def reading(work: Work[AnyStore, Parameters, Result]) -> Method[AnyStore, Parameters, Result]:
     """Make a store's method of a generator that reads, each statement at its moment, and yields no event."""
 
     async def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:

@@ -1,7 +1,4 @@
-"""Group commit: the transactions that arrive while a commit is under way go into the next one.
-
-A caller resumes when its transaction is on disk. A failed transaction harms no other.
-"""
+"""Group commit: transactions that arrive during a commit share the next. A failed one harms no other."""
 
 import asyncio
 import sqlite3
@@ -18,32 +15,22 @@ from bridge_server.kernel.background import settle
 from bridge_server.kernel.errors import DatabaseFullError, UnavailableError
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.values import dataclass
-from bridge_server.storage.connection import (
-    LogFile,
-    Presence,
-    passing_failure,
-    run,
-    unavailable,
-)
+from bridge_server.storage.connection import LogFile, Presence, passing_failure, run, unavailable
 from bridge_server.storage.database import ForEach, Result, Statement, Transaction
 
 _FULL_LOGGED_EVERY_SECONDS = 60.0  # a database near its limit crosses it many times
+_BATCH_LIMIT = 256
+# When many share a commit, the clients just answered have this long to come back with their next
+# write: without it they would fall into two groups that take turns, each paying for commits half full.
+SIBLINGS = 8
+_LINGER_SECONDS = 0.003
 
 log = structlog.get_logger()
 
-_BATCH_LIMIT = 256
-
-# When many share a commit, the clients just answered have this long to come back with their next
-# write: without it they would fall into two groups that take turns, each paying for commits half full.
-_SIBLINGS = 8
-_LINGER_SECONDS = 0.003
-
 
 class SizeLimit:
-    """The limit on a database's size: a database over it refuses transactions that add data.
-
-    Free pages inside the file do not count, since they are reused before the file grows. Without a limit
-    nothing is measured.
+    """The limit on a database's size: a database over it refuses transactions that add data. Free pages
+    inside the file do not count: they are reused before the file grows. Without a limit nothing is measured.
     """
 
     def __init__(self, limit_bytes: int | None, log_file: LogFile) -> None:
@@ -87,9 +74,8 @@ class SizeLimit:
 
     def figures(self) -> dict[str, int]:
         """Gauges for the operator; none without a limit."""
-        if self.limit_bytes is None:
-            return {}
-        return {"used_bytes": self.used_bytes, "limit_bytes": self.limit_bytes}
+        limit_bytes = self.limit_bytes
+        return {} if limit_bytes is None else {"used_bytes": self.used_bytes, "limit_bytes": limit_bytes}
 
     def _log(self) -> None:
         now = monotonic()
@@ -118,10 +104,42 @@ CommitHook: TypeAlias = Callable[[], Callable[[], Transaction[Any]] | None]
 """Asked before every commit for a transaction of its own to share it."""
 
 
-class GroupCommit:
+class CommitQueue:
+    """Transactions that wait for the next commit of one connection: the state that both engines need."""
+
+    def __init__(self) -> None:
+        self._drain: asyncio.Task[None] | None = None
+        self._siblings = 0
+        self._gathered = asyncio.Event()
+        self.transactions = 0
+        self.last_commit_failed = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a transaction is under way."""
+        return self._drain is not None
+
+    async def finish(self) -> None:
+        """Wait until everything queued is committed."""
+        while self._drain is not None:
+            await asyncio.wait([self._drain])
+
+    async def _linger_for(self, siblings: int, waiting: int) -> None:
+        """Wait a moment until so many transactions wait."""
+        self._siblings = siblings
+        if waiting >= siblings:
+            return
+        self._gathered.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_SECONDS):
+                await self._gathered.wait()
+
+
+class GroupCommit(CommitQueue):
     """Runs transactions on the one connection that writes."""
 
     def __init__(self, events: Events, waiting_limit: int, size_limit: SizeLimit, presence: Presence) -> None:
+        super().__init__()
         self._connection: aiosqlite.Connection | None = None
         self._events = events
         self._waiting_limit = waiting_limit
@@ -129,12 +147,7 @@ class GroupCommit:
         self._presence = presence
         self._waiting: list[Job] = []
         self._hooks: list[CommitHook] = []
-        self._drain: asyncio.Task[None] | None = None
-        self._siblings = 0
-        self._gathered = asyncio.Event()
         self.commits = 0
-        self.transactions = 0
-        self.last_commit_failed = False
         self._before_commit: Callable[[], None] | None = None
 
     def order_failures(self, before_commit: Callable[[], None]) -> None:
@@ -168,35 +181,17 @@ class GroupCommit:
         """Call `hook` before every commit. The transaction that it returns becomes part of the commit."""
         self._hooks.append(hook)
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a transaction is under way."""
-        return self._drain is not None
-
-    async def finish(self) -> None:
-        """Wait until everything queued is committed."""
-        while self._drain is not None:
-            await asyncio.wait([self._drain])
-
     async def _commit_until_idle(self) -> None:
         try:
             while self._waiting:
                 batch = self._waiting[:_BATCH_LIMIT]
                 del self._waiting[:_BATCH_LIMIT]
                 await self._commit([*self._hook_jobs(), *batch])
-                if len(batch) >= _SIBLINGS:
-                    await self._linger_for(len(batch) + len(self._waiting))
+                if len(batch) >= SIBLINGS:
+                    waiting = len(self._waiting)
+                    await self._linger_for(min(len(batch) + waiting, _BATCH_LIMIT), waiting)
         finally:
             self._drain = None
-
-    async def _linger_for(self, siblings: int) -> None:
-        self._siblings = min(siblings, _BATCH_LIMIT)
-        if len(self._waiting) >= self._siblings:
-            return
-        self._gathered.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LINGER_SECONDS):
-                await self._gathered.wait()
 
     def _hook_jobs(self) -> list[Job]:
         loop = asyncio.get_running_loop()
@@ -246,11 +241,9 @@ class _UncleanError(Exception):
 
 
 def _commit_batch(connection: sqlite3.Connection, batch: list[Job], size_limit: SizeLimit) -> None:
-    """Run the batch in one commit, and measure the database; outcomes are left in the jobs.
-
-    A failed transaction harms no other: if it changed nothing, it is left out; otherwise the batch is rolled
-    back and run again with each transaction in a savepoint of its own. Runs in the thread of the connection.
-    Raises when the whole batch failed.
+    """Run the batch in one commit, in the connection's thread, and measure the database; outcomes are left in
+    the jobs. A transaction that failed and changed nothing is left out; otherwise all is rolled back, and run
+    again with a savepoint for each. Raises when the whole batch failed.
     """
     try:
         _run_batch(connection, batch, size_limit, _run_bare)

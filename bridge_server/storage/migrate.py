@@ -29,27 +29,30 @@ class Migration(NamedTuple):
     sql: str
 
 
-@cache
 def packaged_migrations() -> Sequence[Migration]:
     """The migrations of this version, in order."""
-    folder = files("bridge_server.storage") / "migrations"
+    return migrations_of("bridge_server.storage")
+
+
+@cache
+def migrations_of(engine: str) -> Sequence[Migration]:
+    """The migrations in the package of an engine, in order."""
+    folder = files(engine) / "migrations"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return tuple(Migration(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in names)
 
 
 def migrate(database: Path, migrations: Sequence[Migration]) -> Path | None:
-    """Create the schema, or upgrade it after copying the database beside itself.
-
-    Returns the copy's path when one was made. Raises NewerSchemaError when the file is from a newer
-    version; DataDirectoryError when it is empty; sqlite3.Error when a migration fails, which leaves the
-    schema at the step before it, and no file where there was none.
+    """Create the schema, or upgrade it after copying the database beside itself; returns the path of the copy
+    if one was made. Raises NewerSchemaError when the file is from a newer version; DataDirectoryError when it
+    is empty; sqlite3.Error when a migration fails, which leaves the schema at the step before it, and no file
+    where there was none.
     """
     if not database.exists():
         _create(database.resolve(), migrations)
     require_data(database)
     os.close(os.open(database, os.O_RDWR))
-    connection = sqlite3.connect(database, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
-    try:
+    with closing(_opened(database)) as connection:
         current = schema_version(connection)
         newest = migrations[-1].version
         if current > newest:
@@ -60,18 +63,17 @@ def migrate(database: Path, migrations: Sequence[Migration]) -> Path | None:
         for migration in due:
             _apply(connection, migration)
         return saved
-    finally:
-        connection.close()
+
+
+def _opened(database: Path) -> sqlite3.Connection:
+    return sqlite3.connect(database, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
 
 
 def is_up_to_date(database: Path, migrations: Sequence[Migration]) -> bool:
     """Whether the schema is this version's. Raises DataDirectoryError, NewerSchemaError, sqlite3.Error."""
     require_data(database)
-    connection = sqlite3.connect(database, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
-    try:
+    with closing(_opened(database)) as connection:
         current, newest = schema_version(connection), migrations[-1].version
-    finally:
-        connection.close()
     if current > newest:
         raise _newer(database, current, newest)
     return current == newest

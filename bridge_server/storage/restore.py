@@ -1,6 +1,4 @@
-"""A backup takes the database's place, and the former database is kept beside it; and the state of a database
-file, read beside a running server.
-"""
+"""A backup takes the place of the database, which is kept beside it; and the state of a database file."""
 
 import os
 import sqlite3
@@ -63,14 +61,12 @@ def checked_schema(file: Path, migrations: Sequence[Migration]) -> int:
         with closing(read_only(file)) as connection:
             version = schema_version(connection)
             if version > migrations[-1].version:
-                raise RestoreError(
-                    f"{file} has schema version {version}, and this program knows versions up to "
-                    f"{migrations[-1].version}: restore it with the newer program"
-                )
+                known = f"this program knows versions up to {migrations[-1].version}"
+                advice = "restore it with the newer program"
+                raise RestoreError(f"{file} has schema version {version}, and {known}: {advice}")
             if not version or not _tables_of(version, migrations) <= _tables(connection):
-                raise RestoreError(
-                    f"{file} is no database of this server: name a file that `backup` has made"
-                )
+                advice = "name a file that `backup` has made"
+                raise RestoreError(f"{file} is no database of this server: {advice}")
             verdict = " ".join(connection.execute("PRAGMA integrity_check(1)").fetchone()[0].split())
     except (sqlite3.Error, OSError) as error:
         raise RestoreError(f"{file} cannot be read as a database ({error}): name another backup") from error

@@ -1,6 +1,4 @@
-"""The SQLite driver: one connection for writing, a few for reading, one of the event loop's own thread for
-look-ups, one for checkpoints of the log.
-"""
+"""The SQLite driver: its connections for writing, for reading, for look-ups and for checkpoints."""
 
 import asyncio
 import sqlite3
@@ -32,7 +30,6 @@ from bridge_server.storage.database import NO_TURNS, Result, Row, Transaction, T
 from bridge_server.storage.group_commit import CommitHook, GroupCommit, SizeLimit
 
 _READS_AT_ONCE = 64
-
 _CHECKPOINT_EVERY_SECONDS = 0.25
 _WORTHWHILE_BYTES = 2**20
 _QUIET_SECONDS = 5.0
@@ -44,14 +41,13 @@ _HURRIED_EVERY_SECONDS = 0.02
 _HURRIED_TRIES = 20
 _FEW_PAGES = 256
 
-log = structlog.get_logger()
-
 _READER_COUNT = 2
 _READER_CACHE_KIBIBYTES = 2_048  # a crowd of reads fills it for good; three times as much made none quicker
 _WAITING_WRITES_LIMIT = 20_000
-
 _LONG_BY_QUICKEST = 50
 _LEFT_AFTER_LONG = 16
+
+log = structlog.get_logger()
 
 
 class SqliteDatabase:
@@ -128,11 +124,8 @@ class SqliteDatabase:
     async def _read_data_version(self) -> int:
         # The number that a connection sees changes with the commits of others, and only one writes here.
         assert self._writer_connection is not None
-        rows = await run(
-            self._writer_connection, lambda connection: connection.execute("PRAGMA data_version").fetchall()
-        )
-        version: int = rows[0][0]
-        return version
+        statement = "PRAGMA data_version"
+        return int(await run(self._writer_connection, lambda raw: raw.execute(statement).fetchone()[0]))
 
     def require_presence(self) -> None:
         """Raise UnavailableError when the file that is open is not the one at its path any more."""
@@ -183,11 +176,10 @@ class _Read:
 
 
 class _Readers:
-    """A few connections of their own for reads, never behind a commit, with one queue.
-
-    The reads that wait are taken together, one hop and one snapshot for all; a reader that is busy with a
-    slow one leaves the rest to the next reader. Every statement is fetched whole before the next begins: a
-    cursor left open would pin an old snapshot.
+    """A few connections of their own for reads, never behind a commit, with one queue. Waiting reads are
+    taken together, one hop and one snapshot for all; a reader that is busy with a slow one leaves the rest to
+    the next. Every statement is fetched whole before the next begins: an open cursor would pin an old
+    snapshot.
     """
 
     def __init__(self) -> None:
@@ -261,11 +253,9 @@ def _read_all(connection: sqlite3.Connection, batch: list[_Read]) -> None:
 
 
 class _LookUps:
-    """Reads on the event loop's own thread: a hop to another thread and back takes longer than a look-up.
-
-    In a write-ahead log no reader waits for a writer. But what is not in memory comes from the disk, and all
-    requests wait for it. So after a look-up that took many times as long as the quickest one, the next ones
-    are left to the readers.
+    """Reads on the event loop's own thread: a hop to another thread and back takes longer than a look-up, and
+    no reader waits for a writer. But for what is not in memory all requests wait. So after a look-up that
+    took many times as long as the quickest one, the next ones are left to the readers.
     """
 
     def __init__(self) -> None:
@@ -308,22 +298,16 @@ class _Progress(NamedTuple):
     def is_complete(self) -> bool:
         return not self.is_blocked and self.pages == self.copied
 
-    @property
-    def pages_left(self) -> int:
-        return self.pages - self.copied
-
     def is_unlike(self, before: "_Progress") -> bool:
         """Whether there is more to do, and something was done: else a reader is in the way."""
         return not self.is_complete and self.copied != before.copied
 
 
 class Checkpointer:
-    """Moves the write-ahead log into the database file, on a connection of its own, outside the write path.
-
-    Often and a little at a time: a commit that meets the flush of a long log waits for all of it. The
-    connection waits for no lock: a step that needs a lock of others is tried later, so that a reader in
-    another process, such as a backup's, is never waited for with the writer's lock held. In a pause of the
-    writer the log is cut off.
+    """Moves the write-ahead log into the database file, on a connection of its own, outside the write path:
+    often and a little at a time, since a commit that meets the flush of a long log waits for all of it. A
+    step that needs a lock of others is tried later, so that a reader in another process, such as a backup's,
+    is never waited for with the writer's lock held. In a pause of the writer the log is cut off.
     """
 
     def __init__(self, log_file: LogFile, size_limit: SizeLimit) -> None:
@@ -367,15 +351,14 @@ class Checkpointer:
 
 
 def _copy_log(connection: sqlite3.Connection, tries: int) -> _Progress:
-    """Copy what can be copied.
-
-    While more comes than is copied, the log is tried to be ended so often: once little is left, between two
-    commits, so that the next begins at its start.
+    """Copy what can be copied. While more comes than is copied, the log is tried to be ended so often: once
+    little is left, between two commits, so that the next begins at its start.
     """
     before, progress = _Progress(0, 0, 0), _checkpoint(connection, "PASSIVE")
     while tries and progress.is_unlike(before):
         before = progress
-        progress = _checkpoint(connection, "RESTART" if progress.pages_left <= _FEW_PAGES else "PASSIVE")
+        is_nearly_empty = progress.pages - progress.copied <= _FEW_PAGES
+        progress = _checkpoint(connection, "RESTART" if is_nearly_empty else "PASSIVE")
         tries -= 1
     return progress
 

@@ -105,7 +105,7 @@ def test_requests_about_the_session_before_and_after_the_call_are_no_steps() -> 
     own = life(step("asked", 10, about="call"), step("answered", 20, about="call"))
     other = life(
         step("fetched", 5, about="session"), step("fetched", 15, about="session"),
-        step("told", 25, about="session"), step("status read", 30, about="call"),
+        step("webhook", 25, about="session"), step("status read", 30, about="call"),
     )  # fmt: skip
 
     assert summary(merged_life({OWN: own, OTHER: other})) == [

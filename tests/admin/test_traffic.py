@@ -198,11 +198,11 @@ async def test_a_webhook_is_a_request_of_the_bridge_without_its_secrets(observed
         (sent,) = (await observed.admin.get(f"/admin/traffic{query}")).json["requests"]
         life = await life_of(observed, call_id)
 
-    told = [step for step in life["steps"] if step["step"] == "told"]
+    notices = [step for step in life["steps"] if step["step"] == "webhook"]
     assert (sent["route"], sent["status"], sent["path"]) == ("webhook", 503, receiver.url())
-    assert sent["summary"] == told[0]["outcome"] == "the receiver answered 503"
+    assert sent["summary"] == notices[0]["outcome"] == "the receiver answered 503"
     assert sent["session"]["id"] == f"{session_id[:8]}…"
-    assert (life["state"], told[0]["request"]["status"]) == ("waiting", 503)
+    assert (life["state"], notices[0]["request"]["status"]) == ("waiting", 503)
     assert not [each for each in ("secret", "device-token") if each in f"{sent}{life}"]
 
 

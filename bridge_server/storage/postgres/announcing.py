@@ -1,8 +1,6 @@
-"""Announces this process's commits to the other processes, after the commits and beside them.
-
-A notification in the writing transaction would hold a lock of the whole database while the disk syncs. So the
-bell has a connection of its own, whose commits do not wait for the disk. It is a hint: a ring that is lost
-shows in the counts of commits (`Ledger` in `listening.py`).
+"""Announces this process's commits to the others, after the commits and beside them: a notification in the
+transaction would hold a lock of the whole database while the disk syncs. The bell's connection does not wait
+for the disk. A ring that is lost shows in the counts of commits (`Ledger` in `listening.py`).
 """
 
 import asyncio
@@ -112,10 +110,9 @@ class Bell:
         self._wanted.set()
 
     def _pending_of(self, lane: int) -> _Pending:
-        pending = self._pending.get(lane)
-        if pending is None:
-            pending = self._pending[lane] = _Pending(self._rung.get(lane, 0))
-        return pending
+        if lane not in self._pending:
+            self._pending[lane] = _Pending(self._rung.get(lane, 0))
+        return self._pending[lane]
 
     async def _ring_until_over(self) -> None:
         loop = asyncio.get_running_loop()
@@ -176,10 +173,9 @@ class Bell:
         return True
 
 
-# A ring: the events of some commits of one lane, as payloads of NOTIFY.
-#
-# A payload is a JSON array: the number of the process, the lane, its count of commits before and after, and
-# the events. Instead of an event it may have "*": anything may have changed.
+# A ring: the events of some commits of one lane, as payloads of NOTIFY. A payload is a JSON array: the number
+# of the process, the lane, its count of commits before and after, and the events. Instead of an event it may
+# have "*": anything may have changed.
 
 
 class UnreadableRingError(Exception):

@@ -1,7 +1,5 @@
-"""Token buckets that several processes spend from, exactly: each charge is decided by the database.
-
-The charges of a moment are one statement, with one row a bucket, in one order in every process. The
-arithmetic is that of `kernel/token_bucket.py`.
+"""Token buckets that several processes spend from, exactly, by the arithmetic of `kernel/token_bucket.py`.
+The charges of a moment are one statement, with one row a bucket, in one order in every process.
 """
 
 import asyncio
@@ -116,7 +114,7 @@ class BucketCharges:
         for ask in attempt:
             later -= ask.tokens
             spending = spend(limit, after_us - limit.price_us(later), now_us, cost=0)
-            _settle(ask, Spent(spending, extra if ask is attempt[-1] else 0))
+            settle(ask.done, Spent(spending, extra if ask is attempt[-1] else 0))
         del self.asks[: len(attempt)]
         self.most, self.has_extra = spend(limit, after_us, now_us, cost=0).remaining, True
 
@@ -134,7 +132,7 @@ class BucketCharges:
         refused = [ask for ask in self.asks if ask.tokens >= least]
         self.asks = [ask for ask in self.asks if ask.tokens < least]
         for ask in refused:
-            _settle(ask, Spent(refusal(self.limit, present_us, now_us, ask.tokens)))
+            settle(ask.done, Spent(refusal(self.limit, present_us, now_us, ask.tokens)))
 
 
 class SharedBuckets:
@@ -171,9 +169,8 @@ class SharedBuckets:
         database server crashes. Raises UnavailableError.
         """
         if self._link is None or not self._link.is_open or self._waiting >= _MOST_WAITING:
-            raise failures.unasked(
-                _NOT_LOOKED_UP, "there is no connection to the database, or too many wait for it"
-            )
+            reason = "there is no connection to the database, or too many wait for it"
+            raise failures.unasked(_NOT_LOOKED_UP, reason)
         ask = WaitingCharge(tokens, extra, is_durable, asyncio.get_running_loop().create_future())
         row = self._rows.get((limit.name, key))
         if row is None:
@@ -296,8 +293,3 @@ def refusal(limit: Limit, full_at_us: int, now_us: int, tokens: int) -> Spending
     if not found.allowed:
         return found
     return replace(spend(limit, full_at_us, now_us, cost=0), allowed=False, retry_after_us=1)
-
-
-def _settle(ask: WaitingCharge, spent: Spent) -> None:
-    if not ask.done.done():
-        ask.done.set_result(spent)

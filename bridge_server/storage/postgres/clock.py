@@ -1,7 +1,4 @@
-"""The machine's clock, corrected to that of the database server: processes on several machines agree on it.
-
-It goes by the time that elapses, and is compared with the database server's once a minute.
-"""
+"""The machine's clock, corrected once a minute to the database server's: all processes agree on it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -53,11 +50,9 @@ class CorrectedClock:
         return self._clock.elapsed_us()
 
     def correct(self, theirs_us: int, uncertain_us: int = 0) -> int:
-        """Go by the database server's clock, which showed `theirs_us` when the elapsed time was 0.
-
-        Returns how far it is ahead of this one. The machine's clock has no part in the measurement: it may be
-        set in the middle of one. The first difference counts at once, as a step does that is beyond the
-        uncertainty of the measurement.
+        """Follow the database server's clock, which showed `theirs_us` when the elapsed time was 0; returns
+        its lead. The machine's clock, which may be set meanwhile, has no part in the measurement. The first
+        difference counts at once, as does a step beyond the uncertainty of the measurement.
         """
         is_first = self._moved_at_us is None
         if self._moved_at_us is None:

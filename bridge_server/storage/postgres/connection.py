@@ -4,7 +4,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Any
 
 import asyncpg
@@ -188,13 +187,6 @@ class KeptConnection:
             await self._connection.close(timeout=_CLOSE_SECONDS)
 
 
-def kept(url: str, name: str, texts: Texts, *, is_pooled: bool, **settings: str) -> KeptConnection:
-    """A kept connection with these settings beside the usual ones."""
-    return KeptConnection(
-        name, texts, partial(connect, url, name, is_pooled=is_pooled, **settings), is_pooled=is_pooled
-    )
-
-
 async def require_statements(one: Any, other: Any) -> None:
     """Find out whether two connections of asyncpg may each have a prepared statement of one name. A pooler of
     transactions that does not keep them apart has them run the other's. Raises what asyncpg raises;
@@ -203,28 +195,22 @@ async def require_statements(one: Any, other: Any) -> None:
     wires = (one, other)
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
-            await _in_transactions(wires)
+            await _execute(wires, "BEGIN")  # each has a session of the server for itself
             prepared = {
                 wire: await wire.prepare(f"SELECT {number}", name=_PROBE) for number, wire in enumerate(wires)
             }
             for order in (wires, wires[::-1]):  # whichever session the pooler takes first
-                await _committed(wires)
-                await _in_transactions(order)
+                await _execute(wires, "COMMIT")
+                await _execute(order, "BEGIN")
                 found = [await prepared[wire].fetchval() for wire in wires]
                 if found != [0, 1]:
                     raise asyncpg.DuplicatePreparedStatementError("another's was run")
-            await _committed(wires)
+            await _execute(wires, "COMMIT")
     except TimeoutError as error:
         detail = "is behind a pooler that has no two free sessions: raise its default_pool_size"
         raise UnavailableError(detail) from error
 
 
-async def _in_transactions(wires: Sequence[Any]) -> None:
-    """Each has a session of the server for itself."""
+async def _execute(wires: Sequence[Any], statement: str) -> None:
     for wire in wires:
-        await wire.execute("BEGIN")
-
-
-async def _committed(wires: Sequence[Any]) -> None:
-    for wire in wires:
-        await wire.execute("COMMIT")
+        await wire.execute(statement)

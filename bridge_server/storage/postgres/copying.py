@@ -115,9 +115,8 @@ async def _require_empty(connection: Any, tables: list[str]) -> None:
         raise DatabaseRefusedError("a server uses the PostgreSQL database: stop it, or name another database")
     for table in tables:
         if await connection.fetchval(f"SELECT EXISTS (SELECT FROM {table})"):  # noqa: S608 - a table's name
-            raise DatabaseRefusedError(
-                f"the PostgreSQL database is not empty, its table {table} has rows: name an empty one"
-            )
+            reason = f"is not empty, its table {table} has rows: name an empty one"
+            raise DatabaseRefusedError(f"the PostgreSQL database {reason}")
 
 
 async def _copy_table(connection: Any, source: sqlite3.Connection, table: str, report: Report) -> int:
@@ -158,6 +157,5 @@ async def _compare(connection: Any, copied: Mapping[str, int]) -> None:
     for table, count in copied.items():
         found = await connection.fetchval(f"SELECT count(*) FROM {table}", timeout=_LONGEST_SECONDS)  # noqa: S608
         if found != count:
-            raise DatabaseRefusedError(
-                f"of {count} rows of the table {table} {found} arrived: nothing is kept"
-            )
+            reason = f"of {count} rows of the table {table} {found} arrived: nothing is kept"
+            raise DatabaseRefusedError(reason)

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from bridge_server.kernel.background import running, settle
@@ -18,9 +19,7 @@ from bridge_server.storage.postgres.listening import Ear
 from bridge_server.storage.postgres.statements import Texts
 
 QUICK, BULK = 0, 1
-"""The lanes: for most transactions, and for those that the others must not wait for: long ones, and ones that
-wait for a turn.
-"""
+"""The lanes: for most transactions, and for those that are long or wait for a turn."""
 _BULK_TURNS = frozenset({"sendings", "figures", "project", "sweep"})
 _READER_COUNT = 4
 _WAITING_WRITES_LIMIT = 20_000
@@ -90,7 +89,9 @@ class PostgresDatabase:
 
     def link(self, **settings: str) -> connection.KeptConnection:
         """One more connection of this process, not opened yet."""
-        made = connection.kept(self.url, self.name, self._texts, is_pooled=self._is_pooled, **settings)
+        is_pooled = self._is_pooled
+        connect = partial(connection.connect, self.url, self.name, is_pooled=is_pooled, **settings)
+        made = connection.KeptConnection(self.name, self._texts, connect, is_pooled=is_pooled)
         self._links.append(made)
         return made
 
@@ -209,12 +210,6 @@ def _is_bulk(turns: Turns) -> bool:
     return any(turn.kind in _BULK_TURNS for turn in (*turns.exclusive, *turns.shared))
 
 
-# Reads on connections of their own. Waiting reads of one statement are sent together, in one exchange.
-#
-# Statements that are known to be slow are run alone and on half of the connections, so that a quick read
-# never waits behind them.
-
-
 @dataclass(slots=True, eq=False)
 class _Read:
     sql: str
@@ -223,7 +218,10 @@ class _Read:
 
 
 class CoalescedReads:
-    """A few connections that share one queue of reads."""
+    """A few connections that share one queue of reads. Waiting reads of one statement are sent together, in
+    one exchange. Statements that are known to be slow are run alone and on half of the connections, so that a
+    quick read never waits behind them.
+    """
 
     def __init__(self, links: Sequence[connection.KeptConnection], heavy: Collection[str] = ()) -> None:
         self._links = links

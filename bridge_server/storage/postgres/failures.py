@@ -116,12 +116,8 @@ _FAULTS: Mapping[type[BaseException] | tuple[type[BaseException], ...], _Fault] 
         "refuses the login",
         "correct the user and the password in `database`, and see the server's pg_hba.conf",
     ),
-    asyncpg.InvalidCatalogNameError: _Fault(
-        "is not there", "create it, as with createdb --encoding=UTF8"
-    ),
-    asyncpg.TooManyConnectionsError: _Fault(
-        "has no free connection", f"{_NEEDED}; {_MORE}", passes=True
-    ),
+    asyncpg.InvalidCatalogNameError: _Fault("is not there", "create it, as with createdb --encoding=UTF8"),
+    asyncpg.TooManyConnectionsError: _Fault("has no free connection", f"{_NEEDED}; {_MORE}", passes=True),
     asyncpg.InsufficientPrivilegeError: _Fault(
         "refuses what the server does", "make its user the owner of the database"
     ),
@@ -141,7 +137,7 @@ _FAULTS: Mapping[type[BaseException] | tuple[type[BaseException], ...], _Fault] 
         "does not answer", "is the host right, and does a firewall stand between?", passes=True
     ),
     OSError: _Fault("cannot be reached", "start it, or correct the host and the port", passes=True),
-}  # fmt: skip
+}
 
 
 def passing_failure(error: BaseException) -> str | None:

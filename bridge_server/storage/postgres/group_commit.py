@@ -15,30 +15,15 @@ from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import VERSION
 from bridge_server.storage.database import NO_TURNS, ForEach, Row, Statement, Transaction, Turn, Turns
+from bridge_server.storage.group_commit import SIBLINGS, CommitQueue
+from bridge_server.storage.postgres import failures
 from bridge_server.storage.postgres.connection import KeptConnection
-from bridge_server.storage.postgres.failures import (
-    OUT_OF_LOCKS,
-    LostConnectionError,
-    OutcomeUnknownError,
-    ends_connection,
-    is_retried,
-    is_stale,
-    lost_or,
-    not_now,
-    passing_failure,
-    sqlstate,
-    unavailable,
-)
 from bridge_server.storage.postgres.statements import NOW_MS, Statements
 
 BATCH_LIMIT = 128
 _SAME_TURN_LIMIT = 16
 """A batch has as many rounds as it has transactions with one turn: more would keep all others waiting."""
 _EXAMINED_LIMIT = 1_024
-
-_SIBLINGS = 8
-_LINGER_SECONDS = 0.003
-"""The clients just answered are given this long to come back: else they would fall into two groups."""
 _ATTEMPTS = 3
 _LONGEST_PAUSE_SECONDS = 0.02
 _OUTCOME_SECONDS = 15.0
@@ -83,7 +68,7 @@ class UncleanError(Exception):
         self.cause = cause
 
 
-class CommitLane:
+class CommitLane(CommitQueue):
     """Runs transactions on one connection."""
 
     def __init__(
@@ -96,6 +81,7 @@ class CommitLane:
         apart: "CommitLane | None" = None,
     ) -> None:
         """Transactions whose turns cannot be had at once are handed to the lane `apart`, which waits."""
+        super().__init__()
         self._lane = lane
         self._link = link
         self._events = events
@@ -103,14 +89,9 @@ class CommitLane:
         self._waiting_limit = waiting_limit
         self._apart = apart
         self._waiting = Waiting()
-        self._drain: asyncio.Task[None] | None = None
-        self._siblings = 0
-        self._gathered = asyncio.Event()
         self._attempts = CommitAttempts(lane, link)
         self._is_short_of_locks = False
-        self.transactions = 0
         self.runs_again = 0
-        self.last_commit_failed = False
 
     def use(self, process: int) -> None:
         """Count commits in the row of this process."""
@@ -121,18 +102,13 @@ class CommitLane:
         """The commits since the start."""
         return self._attempts.commits
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a transaction is under way."""
-        return self._drain is not None
-
     def submit(self, begin: Callable[[], Transaction[Any]], turns: Turns) -> asyncio.Future[Any]:
         """Queue a transaction. It runs even if the returned future is cancelled."""
         if self._drain is None and not self._link.is_open:
-            raise not_now(LostConnectionError())
+            raise failures.not_now(failures.LostConnectionError())
         waiting = self._waiting.jobs
         if len(waiting) >= self._waiting_limit:
-            raise unavailable("too many writes are waiting for the database")
+            raise failures.unavailable("too many writes are waiting for the database")
         job = LaneJob(begin, asyncio.get_running_loop().create_future(), turns)
         waiting.append(job)
         if len(waiting) == self._siblings:
@@ -147,33 +123,20 @@ class CommitLane:
         if self._drain is None:
             self._drain = asyncio.create_task(self._commit_until_idle())
 
-    async def finish(self) -> None:
-        """Wait until everything queued is committed."""
-        while self._drain is not None:
-            await asyncio.wait([self._drain])
-
     async def _commit_until_idle(self) -> None:
         batch: list[LaneJob] = []
         try:
             while self._waiting.jobs:
                 batch = self._waiting.take()
                 await self._commit(batch)
-                if len(batch) >= _SIBLINGS:
-                    await self._linger_for(len(batch) + len(self._waiting.jobs))
+                if len(batch) >= SIBLINGS:
+                    waiting = len(self._waiting.jobs)
+                    await self._linger_for(min(len(batch) + waiting, BATCH_LIMIT), waiting)
         except BaseException as error:  # every caller must have an answer
             _fail([*batch, *self._waiting.take_all()], error)
             raise
         finally:
             self._drain = None
-
-    async def _linger_for(self, siblings: int) -> None:
-        self._siblings = min(siblings, BATCH_LIMIT)
-        if len(self._waiting.jobs) >= self._siblings:
-            return
-        self._gathered.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LINGER_SECONDS):
-                await self._gathered.wait()
 
     async def _commit(self, batch: list[LaneJob]) -> None:
         """Commit the batch, or the parts of it that can be, in their order."""
@@ -189,13 +152,13 @@ class CommitLane:
             if error is None:
                 self._settle(part)
                 continue
-            is_whole = passing_failure(error) is not None and not self._is_locks(error)
+            is_whole = failures.passing_failure(error) is not None and not self._is_locks(error)
             if len(part) > 1 and not is_whole:
                 self.runs_again += 1
                 half = len(part) // 2
                 parts += [part[half:], part[:half]]
                 continue
-            if is_retried(error):
+            if failures.is_retried(error):
                 error = await self._retried(part, error)
             if error is None:
                 self._settle(part)
@@ -209,7 +172,7 @@ class CommitLane:
             self.runs_again += 1
             await asyncio.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
             last = await self._attempts.attempt(part)
-            if last is None or not is_retried(last):
+            if last is None or not failures.is_retried(last):
                 break
         return last
 
@@ -233,7 +196,7 @@ class CommitLane:
 
     def _refuse(self, jobs: list[LaneJob], error: Exception) -> None:
         self._link.note(error)
-        if passing_failure(error) is not None or isinstance(error, OutcomeUnknownError):
+        if failures.passing_failure(error) is not None or isinstance(error, failures.OutcomeUnknownError):
             self.last_commit_failed = True
         if isinstance(error, UncleanError):
             jobs[0].error = error.cause
@@ -242,7 +205,7 @@ class CommitLane:
             _fail(jobs, error)
 
     def _is_locks(self, error: Exception) -> bool:
-        if sqlstate(error) != OUT_OF_LOCKS:
+        if failures.sqlstate(error) != failures.OUT_OF_LOCKS:
             return False
         if not self._is_short_of_locks:
             self._is_short_of_locks = True
@@ -251,7 +214,7 @@ class CommitLane:
 
 
 def _fail(jobs: list[LaneJob], error: BaseException) -> None:
-    answer = not_now(error)
+    answer = failures.not_now(error)
     for job in jobs:
         settle(job.done, None, answer)
 
@@ -294,11 +257,8 @@ class Waiting:
         return jobs
 
 
-# Attempts to commit transactions together in one transaction of the database, and their outcomes.
-
-
 class CommitAttempts:
-    """Makes attempts on the connection of a lane, and counts the commits of the lane."""
+    """Attempts to commit transactions of a lane together in one of the database, and counts its commits."""
 
     def __init__(self, lane: int, link: KeptConnection) -> None:
         self._lane = lane
@@ -333,7 +293,7 @@ class CommitAttempts:
             status = await wire.execute(trying(turns))
             if status.endswith((" 0", "BEGIN")):
                 return jobs
-            taken = {key for (key,) in await wire.fetch(_untaken(turns))}
+            taken = {key for (key,) in await wire.fetch(_filled(_UNTAKEN, turns))}
             blocked.extend(job for job in jobs if not taken.isdisjoint(_modes([job.turns])))
             return [job for job in jobs if job not in blocked]
 
@@ -342,7 +302,7 @@ class CommitAttempts:
     async def _attempt(self, begin: Callable[[Any], Awaitable[list[LaneJob]]]) -> Exception | None:
         try:
             wire = self._link.wire
-        except LostConnectionError as error:
+        except failures.LostConnectionError as error:
             return error
         statements = self._link.statements
         assert statements is not None
@@ -351,7 +311,7 @@ class CommitAttempts:
             jobs = await begin(wire)
             await run_rounds(jobs, statements)
         except Exception as error:
-            if is_stale(error):
+            if failures.is_stale(error):
                 statements.forget()
             return await self._rolled_back(wire, error)
         return await self._end(wire, jobs)
@@ -361,7 +321,7 @@ class CommitAttempts:
             return await self._ended(wire, "COMMIT")
         written = self._count.written + 1
         error = await self._ended(wire, self._count.commit_script(written))
-        if error is not None and ends_connection(error):
+        if error is not None and failures.ends_connection(error):
             error = await self._outcome(written, error)
             self._count.written = written
         elif error is None:
@@ -378,8 +338,8 @@ class CommitAttempts:
 
     async def _rolled_back(self, wire: Any, error: Exception) -> Exception:
         """The error, after the connection is fit for the next transaction or has been dropped."""
-        found = lost_or(error, wire)
-        if ends_connection(found):
+        found = failures.lost_or(error, wire)
+        if failures.ends_connection(found):
             self._link.drop()
             return found
         try:
@@ -399,7 +359,7 @@ class CommitAttempts:
                         await self._link.end_former(wire)
                         return error if await self._count.give_up(wire, written) else None
                     await asyncio.sleep(_OUTCOME_PAUSE_SECONDS)
-        return OutcomeUnknownError()
+        return failures.OutcomeUnknownError()
 
 
 def is_counted(jobs: list[LaneJob]) -> bool:
@@ -408,7 +368,6 @@ def is_counted(jobs: list[LaneJob]) -> bool:
 
 
 # Transactions in lockstep: each round executes the next statement of every transaction, one exchange a text.
-#
 # Two transactions that have a turn in common follow each other, in the order in which they were asked for.
 
 
@@ -514,9 +473,8 @@ def _link(jobs: Sequence[LaneJob]) -> None:
             each.followers = [*(each.followers or ()), job]
 
 
-# The turns of a batch of transactions as advisory locks, which end with its commit.
-#
-# All processes take them in one ascending order, whatever the mode, so that no two wait for each other.
+# The turns of a batch of transactions as advisory locks, which end with its commit. All processes take them
+# in one ascending order, whatever the mode, so that no two wait for each other.
 
 _LOCKS = (
     "BEGIN; SELECT count(CASE WHEN s THEN pg_advisory_xact_lock_shared(k)::text "
@@ -543,11 +501,7 @@ def beginning(jobs: Iterable[Turns]) -> str:
 
 def trying(jobs: Iterable[Turns]) -> str:
     """Begins a transaction and takes the turns that are free; its last statement has a row for each other."""
-    return "; ".join(filter(None, ("BEGIN", _untaken(jobs))))
-
-
-def _untaken(jobs: Iterable[Turns]) -> str:
-    return _filled(_UNTAKEN, jobs)
+    return "; ".join(filter(None, ("BEGIN", _filled(_UNTAKEN, jobs))))
 
 
 def _filled(form: str, jobs: Iterable[Turns]) -> str:
@@ -555,10 +509,8 @@ def _filled(form: str, jobs: Iterable[Turns]) -> str:
     keys = sorted(modes)
     if not keys:
         return ""
-    return form.format(
-        keys=",".join(map(str, keys)),
-        modes=",".join("true" if modes[key] else "false" for key in keys),
-    )
+    texts = ["true" if modes[key] else "false" for key in keys]
+    return form.format(keys=",".join(map(str, keys)), modes=",".join(texts))
 
 
 def _modes(jobs: Iterable[Turns]) -> dict[int, bool]:
@@ -608,10 +560,8 @@ class LaneCount:
 
     def commit_script(self, written: int) -> str:
         """The script that counts the commit as this number and ends the transaction."""
-        version = VERSION.replace("'", "''")
-        return _COUNT.format(
-            number=self._number, lane=self._lane, written=written, now=NOW_MS, version=version
-        )
+        values = {"number": self._number, "lane": self._lane, "written": written, "now": NOW_MS}
+        return _COUNT.format(**values, version=VERSION.replace("'", "''"))
 
     async def give_up(self, wire: Any, written: int) -> bool:
         """Wait for a commit under way, else make it impossible; False when it has succeeded."""

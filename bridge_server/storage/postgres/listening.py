@@ -207,14 +207,11 @@ class Ear:
         self._echo.ask()
         return wire
 
-    @property
-    def _seconds_to_look(self) -> float:
-        return min(self._look_seconds, _DEAF_LOOK_SECONDS) if self.is_deaf else self._look_seconds
-
     async def _look_until_it_ends(self, wire: Any) -> None:
         while not wire.is_closed():
+            usual = self._look_seconds
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._seconds_to_look):
+                async with asyncio.timeout(min(usual, _DEAF_LOOK_SECONDS) if self.is_deaf else usual):
                     await self._awake.wait()
             self._awake.clear()
             async with asyncio.timeout(_EXCHANGE_SECONDS), self._exchanging:
@@ -272,15 +269,12 @@ class Ear:
         return is_whole
 
 
-# The commits of other processes that this one knows of: a count for each lane of each process.
-#
-# A commit raises its lane's count in the table `processes`. A ring says from which count to which it brings
-# the events. So nobody can miss an event without a trace: either the next ring begins above what is known
-# here, or the table has more than is known.
-
-
 class Ledger:
-    """The counts up to which the events of every lane have been heard."""
+    """The counts of commits up to which the events of every lane of other processes have been heard. A commit
+    raises its lane's count in the table `processes`, and a ring says from which count to which it brings the
+    events. So no event is missed without a trace: either the next ring begins above what is known here, or
+    the table has more than is known.
+    """
 
     def __init__(self) -> None:
         self._heard: dict[WritingLane, int] = {}
@@ -313,11 +307,8 @@ class Ledger:
         return not behind
 
 
-# Whether a process hears what it rings itself: a pooler takes LISTEN and forgets it.
-
-
 class Echo:
-    """The ring that a process asks its bell for, and that its own ear is to hear."""
+    """The ring that a process asks its bell for, and that its own ear is to hear: a pooler forgets LISTEN."""
 
     def __init__(self, bell: announcing.Bell) -> None:
         self._bell = bell
@@ -384,8 +375,6 @@ class AtMostOnce:
         self._function()
 
 
-# Ends what a frozen process has left in the database: sessions with locks that others wait for.
-#
 # A process that runs asks something on the connection of its ear each second. The session of one that was
 # frozen, or whose machine is gone, lives on without that, and so do its advisory locks and the transactions
 # that it has begun. The next process to look ends them.

@@ -7,14 +7,13 @@ with begins with the comment `-- oldest program: N`, the number of the first fil
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from importlib.resources import files
 from typing import Any, NamedTuple, TypeAlias
 
 import asyncpg
 import structlog
 
 from bridge_server.storage.database import DatabaseAwayError, DatabaseRefusedError, url_without_password
-from bridge_server.storage.migrate import Migration, NewerSchemaError
+from bridge_server.storage.migrate import Migration, NewerSchemaError, migrations_of
 from bridge_server.storage.postgres.failures import WIRE_FAILURES, passes, refusals_told, require_usable
 
 Connection: TypeAlias = Any
@@ -61,23 +60,19 @@ async def opened(
     """Bring the database of the URL up to date, and enter the context that holds it open. One without any
     schema is refused unless `may_create`. Raises DatabaseRefusedError, NewerSchemaError.
     """
+    shown = url_without_password(url)
     async with examined(url) as connection:
         if not may_create and not (await schema_state(connection)).version:
-            raise DatabaseRefusedError(
-                f"the database {url_without_password(url)} has no tables: start the server, which makes them"
-                ", or correct `database`"
-            )
+            advice = "start the server, which makes them, or correct `database`"
+            raise DatabaseRefusedError(f"the database {shown} has no tables: {advice}")
         try:
             applied = await migrate(connection)
         except MigrationError as error:
-            kind = (
-                DatabaseAwayError
-                if error.__cause__ is not None and passes(error.__cause__)
-                else DatabaseRefusedError
-            )
-            raise kind(f"the database {url_without_password(url)}: {error}") from error
+            has_passing_cause = error.__cause__ is not None and passes(error.__cause__)
+            kind = DatabaseAwayError if has_passing_cause else DatabaseRefusedError
+            raise kind(f"the database {shown}: {error}") from error
         if applied:
-            log.info("schema_upgraded", database=url_without_password(url), version=applied[-1])
+            log.info("schema_upgraded", database=shown, version=applied[-1])
     async with AsyncExitStack() as stack:
         with refusals_told(url):
             await stack.enter_async_context(database)
@@ -89,10 +84,7 @@ async def examined(url: str) -> AsyncIterator[asyncpg.Connection]:
     """A connection to a usable database, for the length of the block. Raises DatabaseRefusedError."""
     with refusals_told(url):
         connection = await asyncpg.connect(
-            url,
-            timeout=_CONNECT_SECONDS,
-            command_timeout=_COMMAND_SECONDS,
-            statement_cache_size=0,
+            url, timeout=_CONNECT_SECONDS, command_timeout=_COMMAND_SECONDS, statement_cache_size=0
         )
         try:
             await require_usable(connection, url)
@@ -102,11 +94,9 @@ async def examined(url: str) -> AsyncIterator[asyncpg.Connection]:
                 await connection.close(timeout=_CLOSE_SECONDS)
 
 
-def packaged_migrations() -> list[Migration]:
+def packaged_migrations() -> Sequence[Migration]:
     """The migrations of this version, in order."""
-    folder = files("bridge_server.storage.postgres") / "migrations"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [Migration(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in names]
+    return migrations_of("bridge_server.storage.postgres")
 
 
 async def schema_state(connection: Connection) -> SchemaState:

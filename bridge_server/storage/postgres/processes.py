@@ -14,17 +14,7 @@ from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent, Events, EventTexts
 from bridge_server.kernel.values import dataclass
-from bridge_server.storage.database import (
-    Database,
-    Process,
-    Row,
-    Statement,
-    Transaction,
-    Turn,
-    Value,
-    json_array,
-    scalar,
-)
+from bridge_server.storage import database as sql
 from bridge_server.storage.postgres.announcing import Bell
 from bridge_server.storage.postgres.clock import is_right
 from bridge_server.storage.postgres.connection import COMMITS_EARLY, connect
@@ -75,9 +65,9 @@ class Processes:
         """The number of this process."""
         return self._database.number
 
-    async def all(self) -> Sequence[Process]:
+    async def all(self) -> Sequence[sql.Process]:
         """Every server of the last ten minutes, oldest first."""
-        return [_process(*row) for row in await self._database.read(_LIST_PROCESSES)]
+        return [_process(row) for row in await self._database.read(_LIST_PROCESSES)]
 
     async def read(self) -> tuple[int, str | None]:
         """The first migration that a program must know to use the database, and the URL of this process."""
@@ -86,41 +76,29 @@ class Processes:
 
     async def announce(self, url: str) -> None:
         """Write the URL at which others reach this process."""
-
-        def work() -> Transaction[None]:
-            yield Statement(_SET_URL_OF_PROCESS, (url, self.own_number))
-
-        await self._database.transaction(work)
+        await _run(self._database, _SET_URL_OF_PROCESS, url, self.own_number)
 
     async def sweep(self, _: int) -> int:
         """Delete the rows of processes not seen for ten minutes by the database's clock; returns how many."""
-
-        def work() -> Transaction[int]:
-            swept = yield Statement(_SWEEP_PROCESSES, (_FORGOTTEN_AFTER_MS, self.own_number, _SWEEP_SLICE))
-            return scalar(int, swept)
-
-        return await self._database.transaction(work)
+        limits = (_FORGOTTEN_AFTER_MS, self.own_number, _SWEEP_SLICE)
+        return sql.scalar(int, await _run(self._database, _SWEEP_PROCESSES, *limits))
 
 
-def _process(
-    number: int,
-    url: str,
-    version: str,
-    seen_at_ms: int,
-    is_on: bool,
-    started_at_ms: int | None,
-    holds_wallet: bool,
-    now_ms: int,
-) -> Process:
+async def _run(database: sql.Database, statement: str, *parameters: sql.Value) -> list[sql.Row]:
+    """The rows of a statement that is a transaction of its own."""
+
+    def work() -> sql.Transaction[list[sql.Row]]:
+        return (yield sql.Statement(statement, parameters))
+
+    return await database.transaction(work)
+
+
+def _process(row: sql.Row) -> sql.Process:
+    number, url, version, seen_at_ms, is_on, started_at_ms, holds_wallet, now_ms = row
     ago_ms = max(0, now_ms - seen_at_ms)
     state = "stopped" if not is_on else "silent" if ago_ms > _SILENT_AFTER_MS else "running"
-    return Process(number, url, version, state, started_at_ms, ago_ms / 1_000, holds_wallet)
+    return sql.Process(number, url, version, state, started_at_ms, ago_ms / 1_000, holds_wallet)
 
-
-# The commits of the operator's commands, as the numbers tell that each process keeps of its own.
-#
-# Other servers announce what they change. Their commits are not among these: each of them would have every
-# server look through its outbox, which commits too.
 
 # A command has no URL. A server has none for the first moments: what it commits then counts as well.
 _WRITTEN_BY_COMMANDS = (
@@ -129,7 +107,9 @@ _WRITTEN_BY_COMMANDS = (
 
 
 class OutsideCommits:
-    """Compares what commands have committed with what they had the last time."""
+    """Compares the commits of the operator's commands with the last ones. Those of servers, which announce
+    their changes, do not count: each would have every server look through its outbox, which commits too.
+    """
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
@@ -138,11 +118,8 @@ class OutsideCommits:
     async def have_come(self) -> bool:
         """Whether a command has committed something since this was last asked."""
         rows = await self._database.read(_WRITTEN_BY_COMMANDS, (self._database.number,))
-        seen, self._seen = self._seen, scalar(int, rows)
+        seen, self._seen = self._seen, sql.scalar(int, rows)
         return seen is not None and seen != self._seen
-
-
-# Events cross between the processes on one database, in both directions.
 
 
 @asynccontextmanager
@@ -234,12 +211,11 @@ class Role:
         if self._database.ear is not None:
             self._database.ear.look_now()
 
-    def fence(self) -> Transaction[None]:
+    def fence(self) -> sql.Transaction[None]:
         """The first step of a transaction of the holder. Raises UnavailableError for a former one."""
-        if self._epoch is None or not (yield Statement(_FENCE, (self._name, self._epoch))):
-            raise UnavailableError(
-                f"Nothing was stored: another process has taken over the {self._name}.", _TRY_AGAIN_SECONDS
-            )
+        if self._epoch is None or not (yield sql.Statement(_FENCE, (self._name, self._epoch))):
+            reason = f"Nothing was stored: another process has taken over the {self._name}."
+            raise UnavailableError(reason, _TRY_AGAIN_SECONDS)
 
     async def serve_forever(self, resources: Callable[[], AbstractAsyncContextManager[None]]) -> None:
         """Keep the resources open whenever this process holds the role, until cancelled."""
@@ -322,27 +298,21 @@ class Role:
     async def _give_up(self) -> None:
         """Let others know at once; the lock ends with the connection."""
         epoch, self._epoch, self._is_wanted = self._epoch, None, False
-        if epoch is None:
-            return
-
-        def work() -> Transaction[None]:
-            yield Statement(_GIVE_UP_ROLE, (self._name, epoch))
-
-        with suppress(UnavailableError):
-            await self._database.transaction(work)
+        if epoch is not None:
+            with suppress(UnavailableError):
+                await _run(self._database, _GIVE_UP_ROLE, self._name, epoch)
 
 
 # One process sweeps at a time: an advisory lock of the session that hears the other processes.
 
-_SWEEPER = lock_key(Turn("sweeper"))
+_SWEEPER = lock_key(sql.Turn("sweeper"))
 _LOCK_SWEEPER = "SELECT pg_try_advisory_lock($1)"
 _UNLOCK_SWEEPER = "SELECT pg_advisory_unlock($1)"
 
 
 def sweeper_hold(database: PostgresDatabase) -> Callable[[], AbstractAsyncContextManager[bool]]:
-    """A function that gives the context of one sweep, and with it whether this process is to sweep. A process
-    that does not hear the others does not sweep, nor one whose clock was not the database server's. The lock
-    ends with the connection.
+    """A function that gives the context of one sweep: whether this process, which hears the others and has
+    the database server's time, is to sweep. The lock ends with the connection.
     """
 
     @asynccontextmanager
@@ -430,7 +400,7 @@ class LeasedDestinations:
 
     def __init__(
         self,
-        database: Database,
+        database: sql.Database,
         number: Callable[[], int],
         lease_seconds: float,
         delivery_seconds: float,
@@ -482,22 +452,21 @@ class LeasedDestinations:
     @asynccontextmanager
     async def holding(self, in_use: Callable[[], Collection[str]]) -> AsyncIterator[None]:
         """Renew the leases of what is in use inside, and end the others; on leaving, all of them."""
-        await self._run(_FORGET_ENDED_LEASES)
+        await _run(self._database, _FORGET_ENDED_LEASES)
         try:
             async with running(self._renew_forever()), running(self._release_idle_forever(in_use)):
                 yield
         finally:
             self._leases.clear()
             with suppress(UnavailableError):  # they end by themselves
-                await self._run(_RELEASE_ALL_LEASES, self._number())
+                await _run(self._database, _RELEASE_ALL_LEASES, self._number())
 
     async def _take_wanted(self) -> None:
         wanted, self._wanted = self._wanted, set()
         asked_us = self._clock.elapsed_us()
+        names, lease_ms = sql.json_array(sorted(wanted)), self._lease_us // 1_000
         try:
-            rows = await self._run(
-                _TAKE_LEASES, self._number(), self._lease_us // 1_000, json_array(sorted(wanted))
-            )
+            rows = await _run(self._database, _TAKE_LEASES, self._number(), lease_ms, names)
         except UnavailableError as error:
             log.warning("leases_not_taken", reason=error.detail)
             return
@@ -520,8 +489,8 @@ class LeasedDestinations:
         if not destinations:
             return
         asked_us = self._clock.elapsed_us()
-        names, lease_ms = json_array(destinations), self._lease_us // 1_000
-        rows = await self._run(_RENEW_LEASES, self._number(), names, lease_ms)
+        names, lease_ms = sql.json_array(destinations), self._lease_us // 1_000
+        rows = await _run(self._database, _RENEW_LEASES, self._number(), names, lease_ms)
         kept = {destination for (destination,) in rows}
         for destination in kept:
             self._leases[destination] = _Lease(self._leases[destination].tenure, asked_us + self._lease_us)
@@ -548,13 +517,7 @@ class LeasedDestinations:
             del self._leases[destination]
         self._given_up_us.update(dict.fromkeys(destinations, self._clock.elapsed_us()))
         with suppress(UnavailableError):
-            await self._run(_RELEASE_LEASES, self._number(), json_array(destinations))
-
-    async def _run(self, sql: str, *parameters: Value) -> list[Row]:
-        def work() -> Transaction[list[Row]]:
-            return (yield Statement(sql, parameters))
-
-        return await self._database.transaction(work)
+            await _run(self._database, _RELEASE_LEASES, self._number(), sql.json_array(destinations))
 
 
 def _until(times_us: dict[str, int], from_us: int) -> dict[str, int]:

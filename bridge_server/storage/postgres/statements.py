@@ -103,9 +103,8 @@ class Statements:
         if prepared.many is None:
             form = text.of_many(prepared.parameters, prepared.has_rows)
             prepared.many = await self._named(sql, form)
-        records = await prepared.many.fetchmany(
-            [(*encoded(each), place) for place, each in enumerate(parameters)]
-        )
+        values = [(*encoded(each), place) for place, each in enumerate(parameters)]
+        records = await prepared.many.fetchmany(values)
         if not prepared.has_rows:
             return [([(count,)], count > 0) for _, count in records]
         by_place: list[list[Row]] = [[] for _ in parameters]
@@ -125,10 +124,9 @@ class Statements:
         return await self._connection.prepare(form, name=f"bridge_{digest}_{self._times_forgotten}")
 
 
-# The shared statements as PostgreSQL takes them.
-#
-# Parameters are numbered, SQLite's hint CROSS JOIN with a condition is a plain join, and texts may contain
-# U+0000, which PostgreSQL refuses: U+10FFFF, which is no character, introduces it.
+# The shared statements as PostgreSQL takes them. Parameters are numbered, SQLite's hint CROSS JOIN with a
+# condition is a plain join, and texts may contain U+0000, which PostgreSQL refuses: U+10FFFF, which is no
+# character, introduces it.
 
 MARK = "\U0010ffff"
 _NUL_ESCAPED = MARK + "0"
@@ -142,23 +140,10 @@ _TOKEN = re.compile(
     | (?P<other>[(),;])""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
-_AFTER_JOIN = frozenset(
-    {
-        "JOIN",
-        "CROSS",
-        "LEFT",
-        "RIGHT",
-        "INNER",
-        "FULL",
-        "NATURAL",
-        "WHERE",
-        "GROUP",
-        "HAVING",
-        "ORDER",
-        "LIMIT",
-    }
-    | {"UNION", "EXCEPT", "INTERSECT", "RETURNING", "WINDOW"}
-)
+_AFTER_JOIN = frozenset({
+    "JOIN", "CROSS", "LEFT", "RIGHT", "INNER", "FULL", "NATURAL", "WHERE", "GROUP", "HAVING", "ORDER",
+    "LIMIT", "UNION", "EXCEPT", "INTERSECT", "RETURNING", "WINDOW",
+})  # fmt: skip
 
 
 def translated(sql: str) -> str:
@@ -222,9 +207,8 @@ def unescaped(text: str) -> str:
     return text.replace(_NUL_ESCAPED, "\0").replace(_MARK_ESCAPED, MARK)
 
 
-# Rewriting a statement where PostgreSQL spells a part of it otherwise.
-#
-# The result is written as the stores write: with `?` and `CROSS JOIN`, which the driver translates.
+# Rewriting a statement where PostgreSQL spells a part of it otherwise. The result is written as the stores
+# write: with `?` and `CROSS JOIN`, which the driver translates.
 
 _JSON_LIST = "json_each("
 
