@@ -65,9 +65,7 @@ class RememberedCalls:
         self._expires_at_ms.clear()
 
     def begin(self, call: str, done: Done, now_ms: int) -> bool:
-        """Remember a call on its way to the disk; returns whether it is new. If it was made before, `done` is
-        called, at once or with the one under way.
-        """
+        """Whether the call is new, and remembered now. Otherwise `done` is called, at once or with it."""
         waiting = self._under_way.get(call)
         if waiting is not None:
             waiting.append(done)

@@ -51,8 +51,7 @@ class Answers:
         self.pending = 0
         """Publications that are on their way to the disk."""
         self._now = asyncio.get_running_loop().time
-        self.written_at: float | None = None
-        """When an answer was written that the client may not have read."""
+        self.written_at: float | None = None  # of an answer that the client may not have read
         self._ping, self._ping_number = b"", 0
         self._pong: asyncio.Event | None = None
 
@@ -117,7 +116,7 @@ class Attachment:
         """
         self.client = client
         self.topic = topic
-        self.message_head = v2_wire.message_head(client, topic)
+        self.message_head = v2_wire.MESSAGE_HEAD % v2_wire.subscription_id(client, topic)
         self.position = -1
         """The number of the newest message that it was sent."""
         self.is_live = False
@@ -458,10 +457,8 @@ class IrnSocket:
         except BridgeError as error:
             self._refuse(frame, error)
             return self._pay(1)
-        price, late = 0, None
-        if self.address is not None:
-            price = self._price(call)
-            late = self._pay(price)
+        price = 0 if self.address is None else self._price(call)
+        late = None if self.address is None else self._pay(price)
         return self._do(frame, call, price) if late is None else self._do_after(late, frame, call, price)
 
     async def settle(self) -> None:

@@ -40,7 +40,7 @@ _NO_ID = b"null"
 _MOST_DIGITS = 20
 _LARGEST_ID = 2**64 - 1
 
-_MESSAGE_TO = b',"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":'
+MESSAGE_HEAD = b',"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":'
 CONFIRMED = b'{"id":%b,"jsonrpc":"2.0","result":true}'
 """The receiver's answer to a message, as clients write it."""
 LONGEST_CONFIRMED = 60
@@ -71,13 +71,8 @@ def read_frame(text: bytes) -> ClientRequest | Confirmation:
     return Confirmation(CONFIRMED % id_text, is_received)
 
 
-def message_head(client: ClientKey, topic: Topic) -> bytes:
-    """What stands between the id and the data of a message to this client."""
-    return _MESSAGE_TO % subscription_id(client, topic)
-
-
 def write_message(id_text: bytes, head: bytes, data: bytes) -> bytes:
-    """The request that brings a message to a receiver; the data is JSON."""
+    """The request that brings a message to a receiver: its data, behind MESSAGE_HEAD with the subscription."""
     return b"".join((b'{"id":', id_text, head, data, b"}}"))
 
 

@@ -69,15 +69,12 @@ class LoopTurn:
     """
 
     def __init__(self) -> None:
-        self.number = 0
-        self.has_ended = True
-        self.sockets: list[Socket] = []
-        """Those that have frames to write when the turn ends."""
+        self.number, self.has_ended = 0, True
+        self.sockets: list[Socket] = []  # they have frames to write when the turn ends
 
     def begin(self) -> None:
         """Begin a turn, as the last one has ended."""
-        self.number += 1
-        self.has_ended = False
+        self.number, self.has_ended = self.number + 1, False
         asyncio.get_running_loop().call_soon(self._end)
 
     def _end(self) -> None:
@@ -122,8 +119,7 @@ class Socket(PromptSocket):
         self._connection: Connection | None = None
         self._goodbye: asyncio.Task[bool] | None = None
         self._is_ending = False
-        self._pushed_in = 0
-        """The number of the turn in which it has last pushed a frame."""
+        self._pushed_in = 0  # the number of the turn in which it has last pushed a frame
         self._joined: list[bytes] = []
         self._joined_bytes = 0
 
