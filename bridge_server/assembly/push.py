@@ -111,7 +111,7 @@ def push_services(foundation: Foundation) -> PushServices:
     }
     if (traffic := foundation.traffic) is not None:  # pushes are in the record of requests
         senders |= {name: RecordedSender(each, traffic, name) for name, each in provider_senders.items()}
-    bridges = Bridges(settings.push_timeout, settings.allow_private_webhooks, USER_AGENT)
+    bridges = Bridges(settings.push_timeout, settings.allow_private_webhooks)
     store = PushStore(foundation.database, settings.subscription_ttl * 1000, settings.max_topic_webhooks)
     sender = noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation)
     server = PushServer(store, sender, bridges, foundation.clock, foundation.ids, foundation.stopping)

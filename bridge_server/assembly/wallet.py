@@ -23,7 +23,7 @@ from bridge_server.outbox.channels import BRIDGE
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of, text_of
 from bridge_server.wallet.accounts import Accounts, Derivations, development_keys, read_private_keys
-from bridge_server.wallet.approvals import ApprovalRules, Approvals, ApprovalStore, not_shown
+from bridge_server.wallet.approvals import ApprovalRules, Approvals, ApprovalStore, Fence, not_shown
 from bridge_server.wallet.keystore_files import KeystoreFiles
 from bridge_server.wallet.models import AccountSource, ApprovalRequest, NoNodeError
 from bridge_server.wallet.node.connections import NodeWatch
@@ -32,7 +32,7 @@ from bridge_server.wallet.rpc import methods, routes
 from bridge_server.wallet.signing import AuditLog, Signing, TypedDataScheme
 from bridge_server.wallet.transactions.broadcasting import Broadcasting
 from bridge_server.wallet.transactions.service import TransactionService, TransactionWorker
-from bridge_server.wallet.transactions.store import Fence, TransactionStore
+from bridge_server.wallet.transactions.store import TransactionStore
 from bridge_server.web.json_rpc import summary
 from bridge_server.web.problems import status_of
 from bridge_server.web.request_log import TurnedAway

@@ -26,14 +26,9 @@ from bridge_server.kernel.fields import http_url
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.types import secret_of
 from bridge_server.storage.data_directory import is_held
+from bridge_server.wallet import accounts as keys
 from bridge_server.wallet import models
-from bridge_server.wallet.accounts import (
-    DEFAULT_UNLOCK_SECONDS,
-    LONGEST_UNLOCK_SECONDS,
-    Accounts,
-    PrivateKeyError,
-    read_private_key,
-)
+from bridge_server.wallet.accounts import DEFAULT_UNLOCK_SECONDS, LONGEST_UNLOCK_SECONDS, Accounts
 from bridge_server.wallet.keystore_files import KeystoreFiles
 
 Result = TypeVar("Result")
@@ -109,8 +104,8 @@ def import_command(operator: Operator, file: str | None, passphrase_file: str | 
         opening = _passphrase(passphrase_file)
         _add(operator, lambda accounts: accounts.import_file(content, opening))
     else:
-        with command_errors(PrivateKeyError, about="this is neither a key file nor a private key: "):
-            secret = read_private_key(content.decode("ascii", errors="replace"))
+        with command_errors(keys.PrivateKeyError, about="this is neither a key file nor a private key: "):
+            secret = keys.read_private_key(content.decode("ascii", errors="replace"))
         new = _passphrase(passphrase_file, repeated="Repeat the passphrase")
         _add(operator, lambda accounts: accounts.import_key(secret, new))
 
@@ -158,9 +153,8 @@ def unlock_command(
     params = [address, _passphrase(passphrase_file), seconds]
     _call_wallet(operator.settings, url, "personal_unlockAccount", params)
     until = f"for {seconds} seconds" if seconds else "until the server stops"
-    operator.show(
-        {"address": checksummed(address), "seconds": seconds}, [f"{checksummed(address)} is unlocked {until}"]
-    )
+    line = f"{checksummed(address)} is unlocked {until}"
+    operator.show({"address": checksummed(address), "seconds": seconds}, [line])
 
 
 def _files(operator: Operator) -> KeystoreFiles:
@@ -327,10 +321,8 @@ def approvals_group() -> None:
 def list_approvals_command(operator: Operator) -> None:
     """Print the waiting requests, oldest first."""
     waiting = _run_on_waiting(operator, lambda opened: opened.approvals.pending(opened.clock.now_ms()))
-    operator.show(
-        {"approvals": [wallet.approval_fields(approval) for approval in waiting]},
-        table(_APPROVALS_HEADER, map(_approval_row, waiting), "no request is waiting for approval"),
-    )
+    lines = table(_APPROVALS_HEADER, map(_approval_row, waiting), "no request is waiting for approval")
+    operator.show({"approvals": [wallet.approval_fields(approval) for approval in waiting]}, lines)
 
 
 @operator_command(approvals_group.command("show"))
@@ -367,10 +359,8 @@ def _decide(operator: Operator, name: str, decision: models.ApprovalState) -> No
         return approval
 
     decided = _run_on_waiting(operator, decide)
-    operator.show(
-        wallet.approval_fields(decided),
-        [f"{decided.state}: {decided.method} with {checksummed(decided.address)}"],
-    )
+    line = f"{decided.state}: {decided.method} with {checksummed(decided.address)}"
+    operator.show(wallet.approval_fields(decided), [line])
 
 
 def _run_on_waiting(operator: Operator, work: Callable[[OperatorServices], Awaitable[Result]]) -> Result:

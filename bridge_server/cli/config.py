@@ -13,14 +13,8 @@ from bridge_server.cli import options
 from bridge_server.cli.options import CommandError, loaded_settings
 from bridge_server.cli.output import Group, columns, json_option, print_result
 from bridge_server.kernel.events import Events
-from bridge_server.settings.settings import (
-    ENVIRONMENT_PREFIX,
-    NOT_SET,
-    SECRET_IS_SET,
-    Settings,
-    shown_settings,
-    shown_value,
-)
+from bridge_server.settings import settings
+from bridge_server.settings.settings import ENVIRONMENT_PREFIX, NOT_SET, SECRET_IS_SET, Settings, shown_value
 
 config_group = Group("config", help="Inspect the settings.")
 
@@ -39,7 +33,7 @@ def check_command(
     PostgreSQL database is set, it must answer.
     """
     loaded = loaded_settings(config_file, assignments, data_dir=data_dir)
-    rows = shown_settings(loaded.settings, loaded.origins)
+    rows = settings.shown_settings(loaded.settings, loaded.origins)
     if as_json:
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
     else:
@@ -58,13 +52,11 @@ def check_command(
 def list_command(as_json: bool) -> None:
     """Print every setting that there is: its name, its default, and its meaning."""
     rows: list[dict[str, Any]] = []
-    for name, field in Settings.model_fields.items():
+    for name, each in Settings.model_fields.items():
         # A default that depends on the machine is null.
-        default = None if field.default is PydanticUndefined else shown_value(field.default, is_default=True)
+        default = None if each.default is PydanticUndefined else shown_value(each.default, is_default=True)
         variable = f"{ENVIRONMENT_PREFIX}{name.upper()}"
-        rows.append(
-            {"name": name, "variable": variable, "default": default, "description": field.description}
-        )
+        rows.append({"name": name, "variable": variable, "default": default, "description": each.description})
     cells = [(row["name"], _cell(row["default"]), row["description"]) for row in rows]
     print_result({"settings": rows}, columns([("setting", "default", "meaning"), *cells]), as_json=as_json)
 

@@ -36,9 +36,7 @@ class Operator:
     settings: Settings
     as_json: bool
 
-    def run(
-        self, work: Callable[[OperatorServices], Awaitable[Result]], *, may_create: bool = False
-    ) -> Result:
+    def run(self, work: Callable[[OperatorServices], Awaitable[Result]], may_create: bool = False) -> Result:
         """Run `work` on the database; `may_create` allows to create it. Raises CommandError with one line."""
         refused = (BridgeError, DataDirectoryError, DatabaseRefusedError, NewerSchemaError)
         unusable = f"the database {self.settings.database_name} cannot be used: "
@@ -75,9 +73,7 @@ async def _projects_there(opened: OperatorServices) -> str:
 
 
 def operator_command(make: Decorator) -> Decorator:
-    """Make a command by click's decorator `make`, with `--config`, `--data-dir` and `--json` behind its own
-    options. Its function gets the Operator first.
-    """
+    """Make a command by click's decorator `make` with --config, --data-dir, --json; it gets an Operator."""
 
     def made(work: Callable[..., None]) -> click.Command:
         @wraps(work)

@@ -22,19 +22,13 @@ import orjson
 import segno
 
 from bridge_server.assembly.room import DemoProject
-from bridge_server.cli import options
+from bridge_server.cli import options, server_run
 from bridge_server.cli.options import CommandError, loaded_settings, reread_settings
 from bridge_server.cli.output import Output, Screen, screen_of
 from bridge_server.cli.process import configure_logs, lan_address, typed_command, write_file
 from bridge_server.cli.running_server import CONSOLE_URL, DEV_DATA, DEV_PREFIX
 from bridge_server.cli.serve import warn_of_mistakes
-from bridge_server.cli.server_run import (
-    ServerRun,
-    Started,
-    accounts_for_development,
-    lan_listening,
-    run_server,
-)
+from bridge_server.cli.server_run import ServerRun, Started, accounts_for_development, lan_listening
 from bridge_server.cli.stats import open_console, sign_in_link
 from bridge_server.kernel import background, process, secrets, version
 from bridge_server.projects.service import SECRET_PREFIX
@@ -45,14 +39,8 @@ from bridge_server.settings.types import secret_of
 from bridge_server.storage.data_directory import ThrowawayDirectory
 from bridge_server.wallet.rpc.routes import REFUSED_PAGES
 from bridge_server.wallet.visible_text import visible
-from bridge_server.web.traffic import (
-    Exchange,
-    Recorded,
-    TrafficLog,
-    exchange_line,
-    has_missed,
-    with_short_ids,
-)
+from bridge_server.web import traffic
+from bridge_server.web.traffic import Exchange, Recorded, TrafficLog, exchange_line, has_missed
 
 COMMAND = "bridge-server dev"
 
@@ -113,7 +101,7 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
     line = exchange_line(
         exchange.who,
         exchange.method,
-        visible(with_short_ids(exchange.path)),
+        visible(traffic.with_short_ids(exchange.path)),
         status=exchange.status,
         milliseconds=exchange.milliseconds,
         waited_seconds=exchange.waited_seconds,
@@ -244,9 +232,7 @@ class DevData:
 
 
 def _kept_secret(directory: Path) -> str:
-    """The secret of the last run over the directory, or a new one. Raises CommandError. Test mode can empty
-    the database: a directory that no `dev` has begun is refused.
-    """
+    """The last run's secret, or a new one. Raises CommandError for a directory that no `dev` has begun."""
     mark = directory / _MARK
     if (directory / DATABASE_FILE).exists() and not mark.exists():
         raise CommandError(
@@ -390,9 +376,7 @@ DEMO_TYPES: Mapping[str, str] = MappingProxyType({"news": "News", "alerts": "Ale
 async def beside_dev(
     data: DevData, lan: str | None, config_out: Path | None, server: Started, *, opens: bool, shows: bool
 ) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield the banner's facts for the ready file. `lan` is the address for phones. With `shows` dapps and a
-    wallet demonstrate the server.
-    """
+    """Yield the banner's facts. `lan` is the address for phones; with `shows` dapps call a wallet."""
     if opens and CONSOLE_URL not in server.facts:
         raise CommandError("--open: the console is off: leave out --open, or set console=on")
     output, screen = Output(), screen_of(sys.stdout)
@@ -433,14 +417,12 @@ def dev_facts(data: DevData, server: Started, lan_url: str | None) -> dict[str, 
         "chain_id": settings.known_chain_id,
         "has_node": settings.node_url is not None,
         "policy": "approve" if settings.approve == "auto" else "queue",
-        "project": {
-            "id": PROJECT_ID, "secret": data.project_secret, "types": list(DEMO_TYPES),
-        },
+        "project": {"id": PROJECT_ID, "secret": data.project_secret, "types": list(DEMO_TYPES)},
         "admin_token": secret_of(settings.admin_token),
         "accounts": list(accounts_for_development(settings)),
         "data_dir": str(settings.data_dir),
         "kept": data.is_kept,
-    }  # fmt: skip
+    }
 
 
 # The command.
@@ -519,7 +501,7 @@ def _run(
             )
         # The first account for development is subscribed to the project.
         account = f"eip155:1:{next(accounts_for_development(loaded.settings))['address']}"
-        run_server(
+        server_run.run_server(
             ServerRun(
                 settings=loaded.settings,
                 origins=loaded.origins,

@@ -11,23 +11,16 @@ from typing import Any
 import click
 
 from bridge_server.admin.projects import read_account
+from bridge_server.cli import project, running_server
 from bridge_server.cli.database_command import Operator, operator_command
 from bridge_server.cli.options import CommandError, command_errors, reading
 from bridge_server.cli.output import NoProgress, Progress, columns, progress_bar
-from bridge_server.cli.project import read_entries
-from bridge_server.cli.running_server import admin_tokens, running_url
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.values import dataclass
-from bridge_server.kit.client import (
-    BridgeClientError,
-    BridgeUnreachableError,
-    FailedAccount,
-    Notifier,
-    NotifyProgress,
-    RequestRefusedError,
-)
+from bridge_server.kit import client
+from bridge_server.kit.client import BridgeClientError, FailedAccount, NotifyProgress, RequestRefusedError
 from bridge_server.kit.client.errors import Pace
 from bridge_server.kit.client.http import FailedAttemptError, HttpRequests
 from bridge_server.kit.client.notifier import ACCOUNTS_AT_ONCE, NotifyCalls, chunks, notification_fields
@@ -54,7 +47,7 @@ class WantedNotification:
 
 async def by_secret(url: str, secret: str, wanted: WantedNotification) -> AsyncGenerator[NotifyProgress]:
     """Send as the app's backend does. Raises BridgeClientError, ValueError."""
-    async with Notifier(url, wanted.project_id, secret, pace=_PACE) as notifier:
+    async with client.Notifier(url, wanted.project_id, secret, pace=_PACE) as notifier:
         walk = notifier.notify_all(
             wanted.type_id, wanted.title, wanted.body,
             to=wanted.to, url=wanted.url, id=wanted.notification_id, dry_run=wanted.is_dry_run,
@@ -171,8 +164,8 @@ class SendingReport:
 
     def how_to_go_on(self, error: Exception | None = None) -> str:
         """How a walk goes on that an interruption or an error has ended; empty if nothing can be sent yet."""
-        may_have_sent = error is None or self.progress.accounts or isinstance(error, BridgeUnreachableError)
-        if self._wanted.is_dry_run or not may_have_sent:
+        is_begun = error is None or self.progress.accounts or isinstance(error, client.BridgeUnreachableError)
+        if self._wanted.is_dry_run or not is_begun:
             return ""
         total = "" if self.progress.total is None else f" of {self.progress.total:,}"
         return (
@@ -265,7 +258,7 @@ def _accounts_of(file: str | None) -> list[str]:
     if file is None:
         return []
     with reading(file) as stream:
-        accounts = [entry.wanted.account.spelled for entry in read_entries(stream)]
+        accounts = [entry.wanted.account.spelled for entry in project.read_entries(stream)]
     if not accounts:
         raise CommandError(f"{click.format_filename(file)} has no accounts")
     return accounts
@@ -286,7 +279,7 @@ def _walk(
             f"or set {PROJECT_SECRET_VARIABLE}"
         )
     with command_errors(ValueError, about="--server "):
-        url = running_url(operator.settings) if server is None else http_url(server)
+        url = running_server.running_url(operator.settings) if server is None else http_url(server)
     if url is None:
         raise CommandError(
             f"no server runs on {operator.settings.data_dir}: start it, name its data directory with "
@@ -294,7 +287,7 @@ def _walk(
         )
     if secret is not None:
         return by_secret(url, secret, wanted)
-    tokens = admin_tokens(operator.settings)
+    tokens = running_server.admin_tokens(operator.settings)
     if not tokens:
         raise CommandError(
             "the server sends for the bearer of the project's secret or of admin_token: name the secret's "

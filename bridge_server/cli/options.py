@@ -11,8 +11,7 @@ from typing import Any, BinaryIO, cast
 
 import click
 
-from bridge_server.kernel.errors import BridgeError, InvalidInputError
-from bridge_server.kernel.process import PARENT_OPTION, PARENT_VARIABLE
+from bridge_server.kernel import errors, process
 from bridge_server.settings import sources
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -37,9 +36,9 @@ ready_file_option = click.option(
     help="Once the server is ready, write a JSON object with its url and pid to this file.",
 )  # fmt: skip
 stop_with_parent_option = click.option(
-    PARENT_OPTION, expose_value=False, is_flag=False, flag_value="", metavar="[=PID]",
+    process.PARENT_OPTION, expose_value=False, is_flag=False, flag_value="", metavar="[=PID]",
     help="Stop when the process PID has ended, by default the parent of this one. The variable "
-    f"{PARENT_VARIABLE} names a PID, too.",
+    f"{process.PARENT_VARIABLE} names a PID, too.",
 )  # fmt: skip
 """`cli.main` carries it out, before anything else is loaded."""
 
@@ -64,9 +63,9 @@ def command_errors(*kinds: type[Exception], about: str = "") -> Iterator[None]:
 
 def one_line(error: Exception) -> str:
     """The error in one line; for an invalid input, every fault."""
-    if isinstance(error, InvalidInputError) and error.faults:
+    if isinstance(error, errors.InvalidInputError) and error.faults:
         return "; ".join(f"{fault.pointer.removeprefix('#/')} {fault.detail}" for fault in error.faults)
-    return error.detail if isinstance(error, BridgeError) else str(error)
+    return error.detail if isinstance(error, errors.BridgeError) else str(error)
 
 
 class EndedItselfError(CommandError):

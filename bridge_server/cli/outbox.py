@@ -7,20 +7,17 @@ import orjson
 
 from bridge_server.admin import outbox, projects
 from bridge_server.admin.delivery_tests import TestedWebhookAnswer, WebhookTests
-from bridge_server.admin.outbox import drop_all_dead, retry_all_dead
 from bridge_server.assembly.command_line import OperatorServices, pushing
 from bridge_server.assembly.foundation import lay_foundation
+from bridge_server.cli import process, running_server
 from bridge_server.cli.database_command import Operator, operator_command
 from bridge_server.cli.options import CommandError, command_errors
 from bridge_server.cli.output import Group, columns, table
-from bridge_server.cli.process import configure_logs
-from bridge_server.cli.running_server import running_url, troubles_of
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.outbox.guarded_client import Outcome
+from bridge_server.outbox import guarded_client, topics
 from bridge_server.outbox.message_store import MessageStore
 from bridge_server.outbox.models import MessageFilter, MessageState, StoredMessage
-from bridge_server.outbox.topics import Topic
 from bridge_server.projects.devices import DeviceState
 from bridge_server.push.models import ProviderFailedError
 
@@ -97,7 +94,7 @@ def retry_command(operator: Operator, message: str | None, dead: bool, destinati
     async def retry(opened: OperatorServices) -> int:
         store, now_ms = _store(opened), opened.clock.now_ms()
         if message is None:
-            return await retry_all_dead(store, destination, now_ms)
+            return await outbox.retry_all_dead(store, destination, now_ms)
         await store.retry(*outbox.read_id(message), now_ms)
         return 1
 
@@ -118,7 +115,7 @@ def drop_command(operator: Operator, message: str | None, dead: bool, destinatio
     async def drop(opened: OperatorServices) -> int:
         store = _store(opened)
         if message is None:
-            return await drop_all_dead(store, destination, opened.clock.now_ms())
+            return await outbox.drop_all_dead(store, destination, opened.clock.now_ms())
         await store.drop(*outbox.read_id(message))
         return 1
 
@@ -171,7 +168,7 @@ def test_command(operator: Operator, url: str) -> None:
     """
     with command_errors(ValueError, about="URL "):
         checked = http_url(url)
-    configure_logs(operator.settings.log_level, operator.settings.log_format)
+    process.configure_logs(operator.settings.log_level, operator.settings.log_format)
 
     async def send() -> TestedWebhookAnswer:
         foundation = lay_foundation(operator.settings)
@@ -202,14 +199,14 @@ def test_push_command(operator: Operator, topic: str) -> None:
     If the provider reports that the token is no longer valid, the client is unregistered, as with any push.
     """
 
-    async def send(opened: OperatorServices) -> Outcome:
+    async def send(opened: OperatorServices) -> guarded_client.Outcome:
         async with pushing(opened) as push_server:
             try:
-                return await push_server.push(Topic(topic), None)
+                return await push_server.push(topics.Topic(topic), None)
             except ProviderFailedError as error:
                 raise CommandError(f"the provider did not take it: {error.reason}") from error
 
-    configure_logs(operator.settings.log_level, operator.settings.log_format)
+    process.configure_logs(operator.settings.log_level, operator.settings.log_format)
     status = operator.run(send).status
     answer = "" if status is None else f" and answered {status}"
     operator.show({"success": True, "status": status}, [f"the provider took it{answer}"])
@@ -240,10 +237,10 @@ def list_devices_command(operator: Operator, account: str) -> None:
     ]  # fmt: skip
     header = ("device", "channel", "state", "queued", "last delivered", "last error")
     lines = table(header, rows, f"{account} has no devices")
-    url = running_url(operator.settings)
+    url = running_server.running_url(operator.settings)
     # Deliveries may also wait because no server runs, or because it reports a problem.
     if url is not None and not operator.as_json:
-        lines += troubles_of(url)
+        lines += running_server.troubles_of(url)
     elif url is None and any(device.queued for device in devices):
         lines.append(f"no server runs on {operator.settings.data_dir}: queued messages wait for one")
     operator.show(projects.devices_fields(devices), lines)

@@ -21,10 +21,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from structlog.typing import Processor
 
 from bridge_server.cli.options import CommandError
-from bridge_server.kernel.fields import is_loopback_address
-from bridge_server.kernel.secrets import redact
-from bridge_server.settings.settings import LiveSettings
-from bridge_server.settings.sources import LoadedSettings, SettingsError
+from bridge_server.kernel import fields, secrets
+from bridge_server.settings import settings, sources
 
 ENOUGH_DESCRIPTORS = 5_500
 """Open files with which a server serves many waiting clients; with fewer it warns."""
@@ -179,7 +177,7 @@ def url_for_others(url: str, host: str) -> str:
 def lan_address() -> str | None:
     """The address at which other machines in the network reach this one; None without a network."""
     addresses = filter(None, map(_outgoing_address, (socket.AF_INET, socket.AF_INET6)))
-    return next((address for address in addresses if not is_loopback_address(address)), None)
+    return next((address for address in addresses if not fields.is_loopback_address(address)), None)
 
 
 def _outgoing_address(family: socket.AddressFamily) -> str | None:
@@ -239,9 +237,8 @@ def run_until_exit(
     run: Callable[[Coroutine[Any, Any, Result]], Result] = asyncio.run,
     at_end: Callable[[], None] = lambda: None,
 ) -> Result:
-    """Run an event loop with which the process ends. After `main` no signal changes the exit code. A loop
-    that is closed removes its handlers, and a second SIGTERM would kill the process. So signals are blocked
-    before that, also in threads that `at_end` starts, and ignored after it.
+    """Run an event loop with which the process ends. A closed loop has no handlers: so that no signal changes
+    the exit code, they are blocked after `main`, also in threads that `at_end` starts, and ignored at last.
     """
 
     async def to_the_end() -> Result:
@@ -267,9 +264,7 @@ _STANDARD_INPUT = 0
 
 
 def hangup_stops() -> bool:
-    """Whether SIGHUP stops this process: it does on a terminal, unless SIGHUP is ignored (nohup). Call this
-    at the start: a closed terminal cannot be recognised as a terminal.
-    """
+    """Whether SIGHUP stops this process, as on a terminal without nohup. Call this while that is open."""
     outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return os.isatty(_STANDARD_INPUT) and not outlives_terminal
 
@@ -277,7 +272,7 @@ def hangup_stops() -> bool:
 class SettingsReloader:
     """Reloads the settings on request. `run_forever` must be running."""
 
-    def __init__(self, live: LiveSettings, read: Callable[[], LoadedSettings]) -> None:
+    def __init__(self, live: settings.LiveSettings, read: Callable[[], sources.LoadedSettings]) -> None:
         self._live = live
         self._read = read
         self._requested = asyncio.Event()
@@ -294,7 +289,7 @@ class SettingsReloader:
             try:
                 loaded = await asyncio.to_thread(self._read)
                 taken = self._live.take(loaded.settings, loaded.origins)
-            except SettingsError as error:
+            except sources.SettingsError as error:
                 log.error("settings_not_taken", reason="; ".join(str(error).splitlines()))
             except Exception:  # a failed reload must not stop the server
                 log.exception("settings_not_taken")
@@ -315,7 +310,7 @@ def configure_logs(
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        redact,
+        secrets.redact,
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

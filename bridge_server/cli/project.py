@@ -20,16 +20,8 @@ from bridge_server.cli.output import Group, columns, progress_bar, table
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.instants import rfc3339, spell_day
 from bridge_server.kernel.values import dataclass
-from bridge_server.projects.models import (
-    NewSubscription,
-    ProjectDetails,
-    ReadFigures,
-    Subscription,
-    SubscriptionChange,
-    TypeId,
-    listed,
-)
-from bridge_server.projects.service import Analytics
+from bridge_server.projects import models, service
+from bridge_server.projects.models import NewSubscription, Subscription, SubscriptionChange, TypeId, listed
 
 _SHOWN_ONCE = "The secret is not shown again: store it where the app's backend can read it."
 
@@ -176,7 +168,7 @@ def analytics_command(operator: Operator, project_id: str, first: str | None, la
     operator.show(notifications.analytics_fields(found), _describe_analytics(found))
 
 
-def _describe(details: ProjectDetails, limit: projects.AccountLimitAnswer) -> list[str]:
+def _describe(details: models.ProjectDetails, limit: projects.AccountLimitAnswer) -> list[str]:
     project = details.project
     secrets = [f"{secret.number} (made {rfc3339(secret.created_at_ms)})" for secret in details.secrets]
     types = [f"{kind.type_id} ({kind.name})" for kind in details.types]
@@ -199,7 +191,7 @@ def _describe_limit(limit: projects.AccountLimitAnswer) -> str:
     return f"{per_hour} per hour, {limit['burst']} at once ({whose})"
 
 
-def _describe_analytics(analytics: Analytics) -> list[str]:
+def _describe_analytics(analytics: service.Analytics) -> list[str]:
     rows = [("type", "day", "sent", "read", "bulk-marked", "read rate")]
     for kind in analytics.types:
         rows += [_figures_row(kind.type_id, spell_day(day.day), day.figures) for day in kind.days]
@@ -209,7 +201,7 @@ def _describe_analytics(analytics: Analytics) -> list[str]:
     return [heading, "", *columns(rows, right=(2, 3, 4, 5))]
 
 
-def _figures_row(kind: str, day: str, figures: ReadFigures) -> tuple[str, str, str, str, str, str]:
+def _figures_row(kind: str, day: str, figures: models.ReadFigures) -> tuple[str, str, str, str, str, str]:
     rate = "-" if figures.read_rate is None else f"{figures.read_rate:.1%}"
     return kind, day, str(figures.sent), str(figures.read), str(figures.bulk_marked), rate
 
@@ -379,10 +371,8 @@ def remove_subscriber_command(operator: Operator, project_id: str, accounts: tup
         return removed, len(keys) - removed
 
     removed, unknown = operator.run(remove)
-    operator.show(
-        {"unsubscribed": removed, "not_subscribed": unknown},
-        [f"{removed} unsubscribed, {unknown} not subscribed before"],
-    )
+    line = f"{removed} unsubscribed, {unknown} not subscribed before"
+    operator.show({"unsubscribed": removed, "not_subscribed": unknown}, [line])
 
 
 @_project_command(subscriber_group, "export")
@@ -459,10 +449,8 @@ async def _require_types(
 def _tell_counts(operator: Operator, counts: Counts) -> None:
     subscribed, updated = counts[SubscriptionChange.SUBSCRIBED], counts[SubscriptionChange.UPDATED]
     unchanged = counts[None]
-    operator.show(
-        {"subscribed": subscribed, "updated": updated, "unchanged": unchanged},
-        [f"{subscribed} subscribed, {updated} updated, {unchanged} unchanged"],
-    )
+    fields = {"subscribed": subscribed, "updated": updated, "unchanged": unchanged}
+    operator.show(fields, [", ".join(f"{count} {name}" for name, count in fields.items())])
 
 
 def _slices(things: Iterable[Any]) -> Iterator[list[Any]]:

@@ -113,9 +113,7 @@ def ask_server(settings: Settings, path: str, query: Mapping[str, str] | None = 
 async def answer_of(
     settings: Settings, url: str, path: str, query: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The answer to GET of the admin API at the URL. Raises CommandError. A running server may still have the
-    token that the file names as the previous one.
-    """
+    """The answer of the admin API to GET, with the token or the previous one. Raises CommandError."""
     try:
         status, content = await exchanged(
             "GET", url + path, admin_tokens(settings), seconds=_ADMIN_ANSWER_SECONDS, params=query or {}

@@ -26,7 +26,7 @@ import structlog
 
 from bridge_server.cli import process
 from bridge_server.cli.options import CommandError, command_errors
-from bridge_server.cli.server_run import ServerRun, Started, banner, reason_of, run_server
+from bridge_server.cli.server_run import ServerRun, Started, banner, not_listened, run_server
 from bridge_server.kernel.process import stop_with
 from bridge_server.kernel.values import dataclass
 from bridge_server.settings.settings import Settings
@@ -121,11 +121,8 @@ def _run_of(run: ServerRun, number: int, port: int, writing: int) -> ServerRun:
 
 def own_settings(settings: Settings, number: int, port: int) -> Settings:
     """The settings of all as the process of this number has them: a directory and ports of its own."""
-    changes: dict[str, Any] = {
-        "data_dir": settings.data_dir / str(number),
-        "keystore_dir": settings.keystore,
-        "port": port,
-    }
+    data_dir = settings.data_dir / str(number)
+    changes: dict[str, Any] = {"data_dir": data_dir, "keystore_dir": settings.keystore, "port": port}
     if settings.metrics_port:
         changes["metrics_port"] = settings.metrics_port + number - 1
     if settings.internal_url is not None:
@@ -161,7 +158,7 @@ def held_port(host: str, port: int) -> Iterator[int]:
             kept.bind(address)
             yield address[1]
     except OSError as error:
-        raise _not_listened(host, port, error) from error
+        raise not_listened(host, port, error, "--host and --port") from error
 
 
 def bound_sockets(host: str, port: int) -> list[socket.socket]:
@@ -178,19 +175,13 @@ def bound_sockets(host: str, port: int) -> list[socket.socket]:
     except OSError as error:
         for each in made:
             each.close()
-        raise _not_listened(host, port, error) from error
+        raise not_listened(host, port, error, "--host and --port") from error
     return made
 
 
 def _addresses(host: str, port: int) -> Sequence[tuple[socket.AddressFamily, Any]]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     return list(dict.fromkeys((family, address) for family, _, _, _, address in found))
-
-
-def _not_listened(host: str, port: int, error: OSError) -> CommandError:
-    return CommandError(
-        f"cannot listen on {host} port {port} ({reason_of(error)}): choose another with --host and --port"
-    )
 
 
 # The parent, which starts processes again that end, and stops all of them.

@@ -18,20 +18,16 @@ from typing import Any
 import structlog
 from aiohttp import web
 
+from bridge_server.assembly import room, wallet
 from bridge_server.assembly.application import BuiltApp, build_app
-from bridge_server.assembly.room import DemoProject
-from bridge_server.assembly.wallet import keys_for_development
-from bridge_server.cli import process
+from bridge_server.cli import process, running_server
 from bridge_server.cli.options import CommandError, EndedItselfError
-from bridge_server.cli.running_server import CONSOLE_URL, DEVELOPMENT_ACCOUNTS
 from bridge_server.ethereum.address import hex_of
 from bridge_server.ethereum.mnemonic import DEVELOPMENT_MNEMONIC
 from bridge_server.ethereum.signing_key import SigningKey
-from bridge_server.kernel.background import running
-from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel import background, errors, version
 from bridge_server.kernel.process import collect_less_often, garbage_left_alone
 from bridge_server.kernel.values import dataclass
-from bridge_server.kernel.version import NAME, VERSION
 from bridge_server.relay.wire import V07
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
@@ -80,7 +76,7 @@ class ServerRun:
     """The settings of the last SIGHUP before this start: the server takes what needs no restart."""
     companion: Callable[[Started], AbstractAsyncContextManager[Mapping[str, Any]]]
     ready_file: Path | None = None
-    demo: DemoProject | None = None
+    demo: room.DemoProject | None = None
     logs_start: bool = True
     address_options: str = "--host and --port"
     """The options that change where it listens, as a message names them."""
@@ -89,9 +85,7 @@ class ServerRun:
     sockets: Sequence[socket.socket] = ()
     """The sockets at which it listens, if its parent keeps them for the process that replaces it."""
     abandon: Callable[[], None] | None = None
-    """Called before the process exits without coming back to the command, to remove its files. With
-    it, a second Ctrl-C ends the process at once.
-    """
+    """Called before an exit that skips the command's end. With it, a second Ctrl-C exits at once."""
 
 
 def run_server(run: ServerRun) -> None:
@@ -104,7 +98,7 @@ def run_server(run: ServerRun) -> None:
             reason = process.run_until_exit(_serve_once_possible(run), loop, start_deadline)
     except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
-    except UnavailableError as error:
+    except errors.UnavailableError as error:
         raise EndedItselfError(f"while the server started or stopped: {error.detail}") from error
     except sqlite3.Error as error:
         database = run.settings.database_name
@@ -183,8 +177,9 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
         log.error("server_ends_itself", reason=built.stopping.reason)
         stop.set()
 
-    async def let_go() -> None:
-        """Before the end, give others time: load balancers, or the process that replaces this one."""
+    async def until_end() -> None:
+        """Wait for the stop, and give others time: load balancers, or the process that replaces this one."""
+        await stop.wait()
         if replaced.is_set():
             # New connections wait for the process that comes; the others are answered here.
             for site in [each for each in runner.sites if isinstance(each, web.SockSite)]:
@@ -199,9 +194,9 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
     loop.add_signal_handler(signal.SIGUSR1, on_replacement)
     with ExitStack() as at_end:
         async with (
-            running(reloader.run_forever()),
-            running(stop_when_wanted()),
-            running(process.notify_watchdog()),
+            background.running(reloader.run_forever()),
+            background.running(stop_when_wanted()),
+            background.running(process.notify_watchdog()),
             listening(runner, settings.host, settings.port, run.address_options, sockets=run.sockets) as url,
             metrics_listening(built.metrics, settings),
             console_listening(built.console, settings, url, shares_port=shares_port) as console_url,
@@ -215,10 +210,10 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
                 "public_url": settings.public_url or url,
                 "rpc_url": f"{url}/rpc",
                 "database": settings.database_name,
-                "version": VERSION,
-                **({} if console_url is None else {CONSOLE_URL: console_url}),
+                "version": version.VERSION,
+                **({} if console_url is None else {running_server.CONSOLE_URL: console_url}),
             }
-            await _serve_until(stop, let_go, run, Started(built, settings, url, internal_url, facts), at_end)
+            await _serve_until(until_end, run, Started(built, settings, url, internal_url, facts), at_end)
     return built.stopping.reason
 
 
@@ -233,18 +228,14 @@ async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> No
 
 
 async def _serve_until(
-    stop: asyncio.Event,
-    let_go: Callable[[], Awaitable[None]],
-    run: ServerRun,
-    server: Started,
-    at_end: ExitStack,
+    until_end: Callable[[], Awaitable[None]], run: ServerRun, server: Started, at_end: ExitStack
 ) -> None:
     """Keep the files about the server while it answers."""
     settings, facts = server.settings, server.facts
     token = server.built.test_token
     secrets = {} if token is None else {"test_token": token}
-    addresses = [key.address for key in keys_for_development(settings)]
-    for_commands = {**facts, **secrets, DEVELOPMENT_ACCOUNTS: addresses}
+    addresses = [key.address for key in wallet.keys_for_development(settings)]
+    for_commands = {**facts, **secrets, running_server.DEVELOPMENT_ACCOUNTS: addresses}
     async with run.companion(server) as further:
         shown = process.url_for_others(server.url, settings.host)  # a log is also read on other machines
         public = settings.public_url or shown
@@ -258,8 +249,7 @@ async def _serve_until(
         ):
             process.notify_systemd("READY=1")
             collect_less_often()
-            await stop.wait()
-            await let_go()
+            await until_end()
 
 
 # The sockets on which a process listens: for the server, for metrics and for the console.
@@ -304,9 +294,7 @@ async def _start(site: web.BaseSite, host: str, port: int, set_by: str) -> None:
     try:
         await site.start()
     except OSError as error:
-        raise CommandError(
-            f"cannot listen on {host} port {port} ({reason_of(error)}): choose another with {set_by}"
-        ) from error
+        raise not_listened(host, port, error, set_by) from error
 
 
 def lan_listening(application: web.Application, address: str, port: int) -> AbstractAsyncContextManager[str]:
@@ -343,11 +331,11 @@ async def console_listening(
         yield f"{own_url}/console"
 
 
-def reason_of(error: OSError) -> str:
-    """The system's own words: asyncio repeats the address in its text."""
-    if error.errno is not None and error.errno in errno.errorcode:
-        return os.strerror(error.errno)
-    return error.strerror or str(error)
+def not_listened(host: str, port: int, error: OSError, set_by: str) -> CommandError:
+    """The failure, in the system's own words: asyncio repeats the address in its text."""
+    is_known = error.errno is not None and error.errno in errno.errorcode
+    reason = os.strerror(error.errno or 0) if is_known else error.strerror or str(error)
+    return CommandError(f"cannot listen on {host} port {port} ({reason}): choose another with {set_by}")
 
 
 # The text that `serve` prints on a terminal when the server is ready: its URLs and a first request.
@@ -360,7 +348,7 @@ def banner(url: str, settings: Settings) -> str:
     if settings.known_chain_id is not None:
         chain = f" (chain {settings.known_chain_id})"
     lines = [
-        f"{NAME} {VERSION}",
+        f"{version.NAME} {version.VERSION}",
         f"  bridge    {own}",
         f"  0.7       {own}{V07.path}",
         f"  wallet    {url}/rpc{chain}",

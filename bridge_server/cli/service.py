@@ -9,9 +9,8 @@ from pathlib import Path
 
 import click
 
+from bridge_server.cli import output, process
 from bridge_server.cli.options import FILE, CommandError, loaded_settings
-from bridge_server.cli.output import Group
-from bridge_server.cli.process import local_url, own_command
 from bridge_server.kernel.values import dataclass
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import FILES_OF_SECRETS, secret_names
@@ -129,7 +128,7 @@ _START_SECONDS = 120
 _READABLE_BY_ALL = 0o004
 
 
-service_group = Group("service", help="Run the server as a service of systemd.")
+service_group = output.Group("service", help="Run the server as a service of systemd.")
 
 
 @service_group.command("install")
@@ -148,7 +147,7 @@ def install_command(user: str | None, config_file: Path, only_print: bool) -> No
     config_file = config_file.expanduser().absolute()
     check_user(user)
     there = [name for name in (*secret_names(), *FILES_OF_SECRETS) if (CREDENTIALS / name).exists()]
-    unit = ServiceUnit(own_command(), config_file, user, there)
+    unit = ServiceUnit(process.own_command(), config_file, user, there)
     if only_print:
         click.echo(unit.text(), nl=False)
         return
@@ -157,7 +156,7 @@ def install_command(user: str | None, config_file: Path, only_print: bool) -> No
     _systemctl("daemon-reload")
     _systemctl("enable", "--quiet", NAME)
     _systemctl("restart", NAME)
-    click.echo(f"ready: {settings.public_url or local_url(settings.host, settings.port)}")
+    click.echo(f"ready: {settings.public_url or process.local_url(settings.host, settings.port)}")
     click.echo(f"unit {UNIT_FILE}, settings {config_file}, log: journalctl -u {NAME}")
 
 
@@ -194,7 +193,6 @@ def _check_machine(unit: ServiceUnit) -> Settings:
             f"{unit.config_file} cannot be read by the service: chmod 644 it, and keep secrets in "
             f"{CREDENTIALS}"
         )
-
     if "data_dir" in settings.model_fields_set and settings.data_dir != STATE:
         raise CommandError(
             f"data_dir {settings.data_dir}: the service can write {STATE} only: leave data_dir out"

@@ -155,16 +155,15 @@ def processes_command(operator: Operator) -> None:
         )
         for each in found
     ]  # fmt: skip
-    fields = {"processes": [_process_fields(each) for each in found]}
-    operator.show(fields, table(_PROCESSES_HEADER, rows, "no server uses the database"))
-
-
-def _process_fields(process: Process) -> dict[str, Any]:
-    return {
-        "number": process.number, "url": process.url, "version": process.version, "state": process.state,
-        "started_at": _started(process), "seen_seconds_ago": process.seen_seconds_ago,
-        "holds_wallet": process.holds_wallet,
-    }  # fmt: skip
+    fields = [
+        {
+            "number": each.number, "url": each.url, "version": each.version, "state": each.state,
+            "started_at": _started(each), "seen_seconds_ago": each.seen_seconds_ago,
+            "holds_wallet": each.holds_wallet,
+        }
+        for each in found
+    ]  # fmt: skip
+    operator.show({"processes": fields}, table(_PROCESSES_HEADER, rows, "no server uses the database"))
 
 
 def _started(process: Process) -> str | None:

@@ -17,8 +17,7 @@ from bridge_server.cli.options import FILE, CommandError, command_errors, readin
 from bridge_server.cli.process import configure_logs, ready_file_at, run_until_exit
 from bridge_server.cli.running_server import urls_of_dev
 from bridge_server.ethereum.mnemonic import MnemonicError
-from bridge_server.kernel.errors import BridgeError, InvalidInputError
-from bridge_server.kernel.fields import http_url
+from bridge_server.kernel import errors, fields
 from bridge_server.kernel.values import dataclass
 from bridge_server.kit.client import BadPairingError, BridgeClientError, BridgeUnreachableError, Generation
 from bridge_server.kit.client.dapp_and_wallet import required_relay_url
@@ -72,9 +71,9 @@ async def run_wallet(plan: Plan) -> int:
                 ready_file_at(plan.ready_file, ready, is_secret=True),
             ):
                 return await run.until_over()
-    except InvalidInputError as error:
+    except errors.InvalidInputError as error:
         raise CommandError(error.detail) from error
-    except BridgeError as error:
+    except errors.BridgeError as error:
         click.echo(f"bridge-server: {error.detail}", err=True)
         return UNREACHABLE
     except (control.ListeningError, ValueError) as error:
@@ -343,7 +342,7 @@ def _text(name: str | None) -> str | None:
 
 def _url(option: str, url: str | None) -> str | None:
     with command_errors(ValueError, about=f"{option} "):
-        return None if url is None else http_url(url)
+        return None if url is None else fields.http_url(url)
 
 
 def _numbers(text: str | None) -> list[int] | None:

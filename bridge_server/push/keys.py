@@ -16,13 +16,10 @@ from urllib.parse import urlsplit
 import orjson
 from Crypto.Hash import SHA256
 from Crypto.PublicKey import ECC, RSA
-from Crypto.PublicKey.ECC import EccKey
-from Crypto.PublicKey.RSA import RsaKey
 from Crypto.Signature import DSS, pkcs1_15
 from yarl import URL
 
-from bridge_server.kernel import base64url
-from bridge_server.kernel.fields import http_url
+from bridge_server.kernel import base64url, fields
 from bridge_server.kernel.values import dataclass
 
 _PRIVATE_KEY_BYTES = 32
@@ -42,9 +39,8 @@ _UNREACHABLE = re.compile(r"(.*\.)?(localhost|local|invalid|test|example|interna
 
 @dataclass(frozen=True, slots=True)
 class VapidKeys:
-    """A key pair as base64url of the raw keys. A web page passes `public_key` (65 bytes) to
-    `pushManager.subscribe` as `applicationServerKey`; `private_key` (32 bytes) is the setting
-    `vapid_private_key`.
+    """A key pair as base64url of the raw keys: `public_key` (65 bytes) is the `applicationServerKey` with
+    which a page subscribes, `private_key` (32 bytes) the setting `vapid_private_key`.
     """
 
     public_key: str
@@ -79,14 +75,12 @@ class VapidIdentity:
 
 
 def checked_subject(text: str) -> str:
-    """Return the subject if push services accept it; raise ValueError otherwise. Apple's service refuses
-    every message whose subject names a host without public access.
-    """
+    """The subject, if push services accept it. Raises ValueError, also for a host that is not public."""
     if mail := _MAIL.fullmatch(text):
         host = mail[1]
     else:
         try:
-            parts = urlsplit(http_url(text))
+            parts = urlsplit(fields.http_url(text))
         except ValueError:
             parts = None
         if parts is None or parts.scheme != "https":
@@ -130,15 +124,14 @@ def raw_public_key(key: ECC.EccKey) -> bytes:
     return point
 
 
-def rs256(header: _Header, claims: _Claims, key: RsaKey) -> str:
+def rs256(header: _Header, claims: _Claims, key: RSA.RsaKey) -> str:
     """A token signed with RSA and SHA-256 (RFC 7518, 3.3); `alg` is added to the header."""
     return _signed("RS256", header, claims, lambda text: pkcs1_15.new(key).sign(SHA256.new(text)))
 
 
-def es256(header: _Header, claims: _Claims, key: EccKey) -> str:
+def es256(header: _Header, claims: _Claims, key: ECC.EccKey) -> str:
     """A token signed with ECDSA on P-256 and SHA-256 (RFC 7518, 3.4); `alg` is added to the header. The
-    signature is r and s, 32 bytes each, not their DER encoding. It is deterministic (RFC 6979): equal claims
-    give equal tokens.
+    signature is r and s, 32 bytes each, and deterministic (RFC 6979): equal claims give equal tokens.
     """
     signer = DSS.new(key, "deterministic-rfc6979", "binary")
     return _signed("ES256", header, claims, lambda text: signer.sign(SHA256.new(text)))
@@ -154,10 +147,7 @@ def _signed(algorithm: str, header: _Header, claims: _Claims, signature: Callabl
 
 _P8_FILE = "it is the AuthKey_….p8 file of the Apple developer account, with its first and last line"
 
-_APNS_ENDPOINTS = {
-    "production": "https://api.push.apple.com",
-    "sandbox": "https://api.sandbox.push.apple.com",
-}
+_APNS_URLS = {"production": "https://api.push.apple.com", "sandbox": "https://api.sandbox.push.apple.com"}
 
 _APNS_ID = re.compile(r"[A-Z0-9]{10}")
 _BUNDLE_ID = re.compile(r"[A-Za-z0-9.-]{1,255}")
@@ -195,7 +185,7 @@ class ApnsSettings:
     @property
     def url(self) -> URL:
         """Scheme, host and port of the service."""
-        return URL(self.endpoint or _APNS_ENDPOINTS[self.environment])
+        return URL(self.endpoint or _APNS_URLS[self.environment])
 
     def _faults(self) -> Iterator[str]:
         try:
@@ -210,7 +200,7 @@ class ApnsSettings:
                 yield f"{name} must be 10 upper-case letters and digits: {where}"
         if not _BUNDLE_ID.fullmatch(self.topic):
             yield "apns_topic must be the app's bundle id, such as com.example.wallet"
-        if self.environment not in _APNS_ENDPOINTS:
+        if self.environment not in _APNS_URLS:
             yield "apns_environment must be production or sandbox"
         if self.endpoint is not None and not _is_https_origin(_url(self.endpoint)):
             yield "apns_endpoint must be an https URL without a path, such as https://127.0.0.1:8443"
@@ -220,7 +210,7 @@ class ApnsSettings:
             yield "timeout_seconds must be more than 0"
 
 
-def signing_key(pem: str) -> EccKey:
+def signing_key(pem: str) -> ECC.EccKey:
     """The private key in the text of a .p8 file. Raises ValueError, whose text does not quote the key."""
     if "-----BEGIN" not in pem:
         raise ValueError(
@@ -251,15 +241,13 @@ def _is_https_origin(url: URL) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccount:
-    """The account by which this server authenticates to Google; the Firebase console makes its key file.
-    `repr` does not show its key.
-    """
+    """The account by which this server authenticates to Google. `repr` does not show its key."""
 
     project_id: str
     client_email: str
     token_uri: str
     private_key_id: str | None
-    private_key: RsaKey = field(repr=False, compare=False)
+    private_key: RSA.RsaKey = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, text: str | bytes) -> Self:
@@ -278,7 +266,7 @@ class ServiceAccount:
 
 
 @lru_cache(maxsize=1)
-def _rsa_key(pem: str) -> RsaKey:
+def _rsa_key(pem: str) -> RSA.RsaKey:
     """The key of a PEM text. It is kept: a start reads the text four times, and proves the key for 30 ms."""
     return RSA.import_key(pem)
 

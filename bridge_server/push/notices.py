@@ -199,22 +199,21 @@ class _Tag(NamedTuple):
 
 
 def request_text(language: str, peer_name: str) -> str:
-    """Return "New request from {peer_name}" in the language, on one line and safe to show. A name without a
-    character that can be shown gives the anonymous form, "New request". No argument makes it raise an
-    exception.
-    """
+    """The text "New request from {peer_name}" in the language, in one safe line; or "New request"."""
     tag = match_language(language)
     name = shown_name(peer_name)
     if not name:
         return TEXTS[tag].anonymous
     before, _, after = TEXTS[tag].with_name.partition(NAME)
-    return before + _isolated(name, within_right_to_left=tag in RIGHT_TO_LEFT) + after
+    # The name's direction could affect the sentence (UAX #9, sections 2.4 and 2.7). Characters that Python
+    # does not know yet may be right-to-left.
+    if tag in RIGHT_TO_LEFT or any(bidirectional(each) in ("R", "AL", "AN", "") for each in name):
+        name = FIRST_STRONG_ISOLATE + name + POP_DIRECTIONAL_ISOLATE
+    return before + name + after
 
 
 def match_language(language: str) -> str:
-    """Return the tag in TEXTS that matches the language best, or English. In a list separated by commas the
-    first known language counts; weights are ignored.
-    """
+    """The tag in TEXTS of the first known language in a list with commas, or English. Weights are ignored."""
     for wish in language[:LANGUAGE_READ_CHARACTERS].split(","):
         tag = _lookup(_parsed(wish))
         if tag is not None:
@@ -283,8 +282,14 @@ def shown_name(peer_name: str) -> str:
     seen = "".join(_seen(character) for character in peer_name[:NAME_READ_CHARACTERS])
     runs = groupby(" ".join(_IDLE_JOINERS.sub("", seen).split()), _is_mark)
     name = "".join("".join(islice(run, MARKS_MAX if are_marks else None)) for are_marks, run in runs)
-    start = next((at for at, character in enumerate(name) if _can_stand_first(character)), len(name))
-    return _cut(name[start:])
+    beginnings = (at for at, each in enumerate(name) if not (_is_mark(each) or each in (" ", *JOINERS)))
+    name = name[next(beginnings, len(name)) :]
+    if len(name) <= NAME_SHOWN_CHARACTERS:
+        return name
+    last = NAME_SHOWN_CHARACTERS - len(ELLIPSIS)
+    places = range(last, last - CLUSTER_MAX_CHARACTERS, -1)
+    end = next((place for place in places if not _is_within_character(name, place)), last)
+    return name[:end].rstrip(" ") + ELLIPSIS
 
 
 def _seen(character: str) -> str:
@@ -292,29 +297,13 @@ def _seen(character: str) -> str:
         return " "
     if character in JOINERS:
         return character
-    hidden = (
-        category(character) in ("Cc", "Cf", "Cs", "Co")
-        or ord(character) & 0xFFFE == 0xFFFE
-        or _INVISIBLE.match(character)
-    )
-    return "" if hidden else character
+    if category(character) in ("Cc", "Cf", "Cs", "Co") or ord(character) & 0xFFFE == 0xFFFE:
+        return ""
+    return "" if _INVISIBLE.match(character) else character
 
 
 def _is_mark(character: str) -> bool:
     return category(character).startswith("M")
-
-
-def _can_stand_first(character: str) -> bool:
-    return not (_is_mark(character) or character == " " or character in JOINERS)
-
-
-def _cut(name: str) -> str:
-    if len(name) <= NAME_SHOWN_CHARACTERS:
-        return name
-    last = NAME_SHOWN_CHARACTERS - len(ELLIPSIS)
-    places = range(last, last - CLUSTER_MAX_CHARACTERS, -1)
-    end = next((place for place in places if not _is_within_character(name, place)), last)
-    return name[:end].rstrip(" ") + ELLIPSIS
 
 
 def _is_within_character(name: str, place: int) -> bool:
@@ -328,15 +317,6 @@ def _is_within_character(name: str, place: int) -> bool:
     return bool(indicators and len(indicators[0]) % 2 and _REGIONAL_INDICATORS.fullmatch(name[place]))
 
 
-def _isolated(name: str, *, within_right_to_left: bool) -> str:
-    """Isolate the name if its direction could affect the sentence (UAX #9, sections 2.4 and 2.7). Characters
-    that Python does not know yet may be right-to-left, so they are isolated too.
-    """
-    if within_right_to_left or any(bidirectional(each) in ("R", "AL", "AN", "") for each in name):
-        return FIRST_STRONG_ISOLATE + name + POP_DIRECTIONAL_ISOLATE
-    return name
-
-
 _TEXTS = ("title", "body", "url")
 _DATA_NAMES = {"id": "notification_id"}
 """Names that change in the data of a push, where `id` is the id of the push itself."""
@@ -344,37 +324,22 @@ _DATA_NAMES = {"id": "notification_id"}
 
 def write_request(registration: Registration, message_id: str, client: str | None = None) -> OutgoingMessage:
     """The notice of a new request, in the client's language. `client` is the address that caused it."""
+    topic, device = registration.topic, registration.address
     text = request_text(registration.language, registration.peer_name)
     notice = {
         "event": REQUEST,
         "title": shown_name(registration.peer_name) or text,
         "body": text,
-        "topic": registration.topic,
+        "topic": topic,
         "bridge": registration.bridge,
     }
-    address = registration.address
-    return OutgoingMessage(
-        message_id,
-        address.url,
-        orjson.dumps(notice),
-        PUSH,
-        lane=address.lane,
-        client=client,
-        subject=registration.topic,
-    )
+    body = orjson.dumps(notice)
+    return OutgoingMessage(message_id, device.url, body, PUSH, lane=device.lane, client=client, subject=topic)
 
 
 def read_notice(message: OutgoingMessage) -> PushNotice:
     """The push of a notice that has a title and a body; its other members become data."""
     notice: dict[str, Any] = orjson.loads(message.body)
-    return PushNotice(
-        message_id=message.message_id,
-        title=notice["title"],
-        body=notice["body"],
-        url=notice.get("url"),
-        data={
-            _DATA_NAMES.get(name, name): str(value)
-            for name, value in notice.items()
-            if name not in _TEXTS and value is not None
-        },
-    )
+    others = {name: value for name, value in notice.items() if name not in _TEXTS and value is not None}
+    data = {_DATA_NAMES.get(name, name): str(value) for name, value in others.items()}
+    return PushNotice(message.message_id, notice["title"], notice["body"], notice.get("url"), data)

@@ -17,15 +17,13 @@ from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.outbox.models import DeviceEndpoint
 from bridge_server.outbox.topics import TooManyWebhooksError, Topic
-from bridge_server.push import models
-from bridge_server.push.notices import REQUEST
+from bridge_server.push import models, notices
 from bridge_server.push.service import PushServer
+from bridge_server.web import answers, shapes
 from bridge_server.web.addresses import origins_of_socket
-from bridge_server.web.answers import json_answer
 from bridge_server.web.bodies import WEB_URL, JsonObject, Shape, check, json_object
 from bridge_server.web.limits import StoredBytes
 from bridge_server.web.routes import ANY_PAGE, About, DescribedAnswer, Handler, Parameter, Route
-from bridge_server.web.shapes import SuccessAnswer, done
 
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
@@ -98,7 +96,7 @@ class PushTopicShape(Shape):
     topic: TopicText
 
 
-class PushedAnswer(SuccessAnswer):
+class PushedAnswer(shapes.SuccessAnswer):
     """The provider took the push. `successs` is the protocol's spelling."""
 
     successs: Literal[True]
@@ -140,9 +138,7 @@ def service_address(channel: str, checked: Callable[[str], str]) -> AddressOf:
 
 
 def webpush_address(checked: Callable[[str], str]) -> AddressOf:
-    """Converter for Web Push. A subscription names its push service, and each service has its own lane.
-    `checked` validates a subscription and returns it as JSON with an `endpoint`.
-    """
+    """Converter for Web Push: a lane per push service. `checked` returns a subscription with `endpoint`."""
 
     def read(token: str) -> DeviceEndpoint:
         subscription = checked(token)
@@ -154,8 +150,7 @@ def webpush_address(checked: Callable[[str], str]) -> AddressOf:
 
 class PushHandlers:
     """One method per endpoint (docs/protocol.md, C). Without a `public_url` the server's own URL is derived
-    from the socket's address. Other servers are given that URL only with `allow_private`, because it may be
-    reachable only from this machine.
+    from the socket's address; it may be local, so other servers get it only with `allow_private`.
     """
 
     def __init__(
@@ -183,7 +178,7 @@ class PushHandlers:
             if bill.late is not None:
                 await bill.late
             await self._service.register(registration, own_urls, self._push_url(own_urls))
-        return bill.declared_on(json_answer(_REGISTERED))
+        return bill.declared_on(answers.json_answer(_REGISTERED))
 
     async def push(self, request: web.Request) -> web.StreamResponse:
         """A bridge calls it with a topic. The device shows 'New request from ...' in its language. If the
@@ -191,12 +186,12 @@ class PushHandlers:
         """
         document = await json_object(request)
         faults = []
-        if document.values.get("event") == REQUEST:
+        if document.values.get("event") == notices.REQUEST:
             faults.append(Fault("#/event", "is the event of a push: a push must not cause another push"))
         topic = Topic(check(PushTopicShape, document.values, faults).topic)
         message_id = request.headers.get("webhook-id", "")
         await self._service.push(topic, message_id if _MESSAGE_ID.fullmatch(message_id) else None)
-        return json_answer(_PUSHED)
+        return answers.json_answer(_PUSHED)
 
     def _push_url(self, own_urls: frozenset[str]) -> str | None:
         if self._public_url is not None:
@@ -214,17 +209,15 @@ def push_routes(
 ) -> tuple[Route, ...]:
     """Both endpoints of the push server. Any origin may call them, because wallets can be web pages."""
 
-    def row(
-        path: str, name: str, handler: Handler, who: str, limits: tuple[Limit, ...], **about: Any
-    ) -> Route:
+    def row(path: str, name: str, work: Handler, who: str, limits: tuple[Limit, ...], **about: Any) -> Route:
         return Route(
-            method="POST", path=path, name=name, handler=handler, body_limit_bytes=body_limit_bytes,
-            limits=limits, access=ANY_PAGE, who=who, about=About(work=handler, tag="Push", **about),
+            method="POST", path=path, name=name, handler=work, body_limit_bytes=body_limit_bytes,
+            limits=limits, access=ANY_PAGE, who=who, about=About(work=work, tag="Push", **about),
         )  # fmt: skip
 
     return (
         row("/new", "register-push", handlers.register, "wallet", (every_request, new_clients),
-            summary="Register a wallet for pushes", answers=done("It is registered."),
+            summary="Register a wallet for pushes", answers=shapes.done("It is registered."),
             problems=(models.BridgeRefusedError, models.TooManyPushesError, TooManyWebhooksError),
             body=ClientShape, body_example=_CLIENT),
         row("/push", "push", handlers.push, "bridge", (every_request,),

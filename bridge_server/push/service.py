@@ -8,26 +8,15 @@ import orjson
 import structlog
 from aiohttp import hdrs
 
+from bridge_server.kernel import errors, fields, secrets, version
 from bridge_server.kernel.background import KeyedLock, StoppedError, Stopping
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import Fault, InvalidInputError
-from bridge_server.kernel.fields import web_origin
-from bridge_server.kernel.secrets import IdMaker
+from bridge_server.outbox import guarded_client as guarded
 from bridge_server.outbox.channels import Sender
-from bridge_server.outbox.guarded_client import (
-    Outcome,
-    Verdict,
-    anywhere,
-    guarded_client,
-    judge_error,
-    look_up,
-    public_only,
-    read_limited,
-)
+from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.topics import Topic
-from bridge_server.push import models
-from bridge_server.push.notices import write_request
+from bridge_server.push import models, notices
 from bridge_server.push.store import PushStore
 
 _PUSHES_AT_ONCE = 256
@@ -36,18 +25,15 @@ log = structlog.get_logger()
 
 
 class Bridges:
-    """Subscribes this push server to topics on other servers' bridges (`POST /subscribe`). Its connections
-    are guarded. Use it as an async context manager.
-    """
+    """Subscribes this push server at other servers' bridges (`POST /subscribe`), by guarded connections."""
 
-    def __init__(self, timeout_seconds: float, allow_private: bool, user_agent: str) -> None:
+    def __init__(self, timeout_seconds: float, allow_private: bool) -> None:
         self._timeout_seconds = timeout_seconds
-        self._rule = anywhere if allow_private else public_only
-        self._user_agent = user_agent
+        self._rule = guarded.anywhere if allow_private else guarded.public_only
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = guarded_client(self._rule, look_up, self._timeout_seconds)
+        self._session = guarded.guarded_client(self._rule, guarded.look_up, self._timeout_seconds)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -61,17 +47,17 @@ class Bridges:
         headers = {
             hdrs.CONTENT_TYPE: "application/json",
             hdrs.ACCEPT_ENCODING: "identity",
-            hdrs.USER_AGENT: self._user_agent,
+            hdrs.USER_AGENT: version.USER_AGENT,
         }
         body = orjson.dumps({"topic": topic, "webhook": webhook})
         try:
             async with self._session.post(
                 f"{bridge.rstrip('/')}/subscribe", data=body, headers=headers, allow_redirects=False
             ) as response:
-                await read_limited(response)
+                await guarded.read_limited(response)
                 status = response.status
         except Exception as error:  # any fault of the other server becomes a 502 with a reason
-            log.info("bridge_not_reached", reason=judge_error(error).reason)
+            log.info("bridge_not_reached", reason=guarded.judge_error(error).reason)
             raise models.BridgeRefusedError("it cannot be reached") from error
         if not 200 <= status < 300:
             raise models.BridgeRefusedError(f"it answered {status}")
@@ -86,7 +72,7 @@ class PushServer:
         sender: Sender,
         bridges: Bridges,
         clock: Clock,
-        ids: IdMaker,
+        ids: secrets.IdMaker,
         stopping: Stopping,
     ) -> None:
         self._store = store
@@ -109,9 +95,9 @@ class PushServer:
         """
         own_places = set(map(_place, own_urls))
         if _place(registration.address.url) in {f"{place}/push" for place in own_places}:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 "A push to this server's own /push would cause itself again without end.",
-                [Fault("#/token", "is this server's own /push")],
+                [errors.Fault("#/token", "is this server's own /push")],
             )
         async with self._turns.taken(registration.topic):
             is_own = _place(registration.bridge) in own_places
@@ -127,7 +113,7 @@ class PushServer:
         registration = await self._store.registration(topic, self._clock.now_ms())
         if registration is None:
             raise models.TopicNotFoundError
-        message = write_request(registration, message_id or self._ids.random_uuid())
+        message = notices.write_request(registration, message_id or self._ids.random_uuid())
         outcome = await self._send_now(message)
         if outcome.verdict is Verdict.GONE:
             await self.forget_receiver(message)
@@ -144,7 +130,7 @@ class PushServer:
         registration = None if topic is None else await self._store.registration(topic, now_ms)
         if registration is None:
             return False
-        await self._store.queue(write_request(registration, notice.message_id, notice.client), now_ms)
+        await self._store.queue(notices.write_request(registration, notice.message_id, notice.client), now_ms)
         return True
 
     async def forget_receiver(self, message: OutgoingMessage) -> None:
@@ -176,7 +162,7 @@ def _place(url: str) -> str:
     """The URL in a normal form that can be compared; a URL without a valid origin is unchanged."""
     parts = urlsplit(url)
     try:
-        origin = web_origin(f"{parts.scheme}://{parts.netloc}".lower())
+        origin = fields.web_origin(f"{parts.scheme}://{parts.netloc}".lower())
     except ValueError:
         return url
     query = f"?{parts.query}" if parts.query else ""

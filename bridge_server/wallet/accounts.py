@@ -9,33 +9,14 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import structlog
 
-from bridge_server.ethereum.keystore import (
-    IV_BYTES,
-    SALT_BYTES,
-    CostError,
-    KeystoreError,
-    PassphraseError,
-    ScryptCost,
-    make_keystore,
-    read_keystore,
-)
+from bridge_server.ethereum import keystore
 from bridge_server.ethereum.mnemonic import ACCOUNTS_PATH, master_key, mnemonic_seed
 from bridge_server.ethereum.signing_key import SECRET_BYTES, SigningKey, SigningKeyError
-from bridge_server.kernel.background import KeyedLock
+from bridge_server.kernel import background, secrets
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, LimitError, UnavailableError
-from bridge_server.kernel.secrets import IdMaker
-from bridge_server.wallet.keystore_files import KeystoreFiles
-from bridge_server.wallet.models import (
-    AccountExistsError,
-    AccountSource,
-    Address,
-    KeyFileError,
-    LockedError,
-    UnknownAccountError,
-    WalletAccount,
-    WrongPassphraseError,
-)
+from bridge_server.wallet import keystore_files, models
+from bridge_server.wallet.models import Address
 
 DEFAULT_UNLOCK_SECONDS = 300
 LONGEST_UNLOCK_SECONDS = 10**9
@@ -69,11 +50,11 @@ class Derivations:
     are quick to open. Other accounts do not wait for it, and no account takes all the places in the queue.
     """
 
-    def __init__(self, cost: ScryptCost, pause: Pause = asyncio.sleep) -> None:
+    def __init__(self, cost: keystore.ScryptCost, pause: Pause = asyncio.sleep) -> None:
         self.cost = cost
         """The cost of the key of a new file."""
         self._pause = pause
-        self._accounts = KeyedLock()
+        self._accounts = background.KeyedLock()
         self._memory = asyncio.Lock()
         self._waiting: Counter[str] = Counter()
 
@@ -98,10 +79,10 @@ class Derivations:
                 try:
                     async with self._memory:
                         return await asyncio.to_thread(work)
-                except PassphraseError:
+                except keystore.PassphraseError:
                     await self._pause(_PAUSE_SECONDS)
                     raise
-        except CostError as error:
+        except keystore.CostError as error:
             raise UnavailableError(f"The passphrase cannot be tried: {error}.") from error
         finally:
             self._waiting -= Counter((account,))
@@ -110,8 +91,8 @@ class Derivations:
 def _open_key_file(address: Address, content: bytes, passphrase: str) -> bytes:
     """The secret in a key file. A wrong passphrase is logged here, because the caller may be gone by then."""
     try:
-        return read_keystore(content).open(_encoded(passphrase))
-    except PassphraseError:
+        return keystore.read_keystore(content).open(_encoded(passphrase))
+    except keystore.PassphraseError:
         log.warning("wrong_passphrase", account=address)
         raise
 
@@ -129,11 +110,11 @@ class Accounts:
 
     def __init__(
         self,
-        lasting: Mapping[AccountSource, Sequence[SigningKey]],
-        files: KeystoreFiles,
+        lasting: Mapping[models.AccountSource, Sequence[SigningKey]],
+        files: keystore_files.KeystoreFiles,
         derivations: Derivations,
         clock: Clock,
-        ids: IdMaker,
+        ids: secrets.IdMaker,
         random_bytes: Callable[[int], bytes],
     ) -> None:
         self._files = files
@@ -141,7 +122,7 @@ class Accounts:
         self._ids = ids
         self._random_bytes = random_bytes
         self._clock = clock
-        self._sources: dict[Address, AccountSource] = {}
+        self._sources: dict[Address, models.AccountSource] = {}
         self._lasting: dict[Address, _OpenKey] = {}
         self._unlock_listeners: list[Callable[[], None]] = []
         self._lock_listeners: list[Callable[[], None]] = []
@@ -163,14 +144,14 @@ class Accounts:
         """The accounts: of development, then raw keys, then files by their names. Raises UnavailableError."""
         return [account.address for account in self.accounts()]
 
-    def accounts(self) -> list[WalletAccount]:
+    def accounts(self) -> list[models.WalletAccount]:
         """The accounts in the order of `addresses`. Raises UnavailableError."""
         sources = dict(self._sources)
         for address in self._files.addresses():
-            sources.setdefault(address, AccountSource.KEYSTORE)
+            sources.setdefault(address, models.AccountSource.KEYSTORE)
         self._forget_ended()
         return [
-            WalletAccount(address, source, address in self._open, self._until_ms(address))
+            models.WalletAccount(address, source, address in self._open, self._until_ms(address))
             for address, source in sources.items()
         ]
 
@@ -180,7 +161,7 @@ class Accounts:
             is_any_else = any(address not in self._lasting for address in self._files.addresses())
         except UnavailableError:
             return False
-        return not is_any_else and set(self._sources.values()) == {AccountSource.DEVELOPMENT}
+        return not is_any_else and set(self._sources.values()) == {models.AccountSource.DEVELOPMENT}
 
     def key(self, address: Address) -> SigningKey:
         """The account's key. Raises UnknownAccountError, LockedError."""
@@ -189,7 +170,7 @@ class Accounts:
             return opened.key
         self._open.pop(address, None)
         self._check_known(address)
-        raise LockedError(address)
+        raise models.LockedError(address)
 
     async def key_with(self, address: Address, passphrase: str) -> SigningKey:
         """The account's key. It stays locked if it was. A key that is always open needs no passphrase. Raises
@@ -197,18 +178,16 @@ class Accounts:
         """
         if address in self._lasting:
             return self.key(address)
-        content = self._files.read(address)
+        file = self._files.read(address)
         try:
-            secret = await self._derivations.run(
-                address, lambda: _open_key_file(address, content, passphrase)
-            )
-        except PassphraseError as error:
-            raise WrongPassphraseError(address) from error
-        except KeystoreError as error:
-            raise KeyFileError(address, str(error)) from error
+            secret = await self._derivations.run(address, lambda: _open_key_file(address, file, passphrase))
+        except keystore.PassphraseError as error:
+            raise models.WrongPassphraseError(address) from error
+        except keystore.KeystoreError as error:
+            raise models.KeyFileError(address, str(error)) from error
         key = SigningKey(secret)
         if _address(key) != address:
-            raise KeyFileError(address, f"its key belongs to {_address(key)}")
+            raise models.KeyFileError(address, f"its key belongs to {_address(key)}")
         return key
 
     async def unlock(self, address: Address, passphrase: str, seconds: int | None = None) -> None:
@@ -253,24 +232,16 @@ class Accounts:
         return await self.import_key(self._random_bytes(SECRET_BYTES), passphrase)
 
     async def import_key(self, secret: bytes, passphrase: str) -> Address:
-        """Store a key of 32 bytes under a passphrase; the account is locked. Raises InvalidInputError,
-        AccountExistsError, UnavailableError, LimitError.
-        """
+        """Store a key of 32 bytes under a passphrase; it is locked. Raises what `import_file` raises."""
         try:
             address = _address(SigningKey(secret))
         except SigningKeyError as error:
             raise InvalidInputError(f"This is no private key: {error}.") from error
         if address in self._files.addresses():
-            raise AccountExistsError(address)
-        make_file = partial(
-            make_keystore,
-            secret,
-            _encoded(passphrase),
-            cost=self._derivations.cost,
-            salt=self._random_bytes(SALT_BYTES),
-            iv=self._random_bytes(IV_BYTES),
-            uuid=self._ids.random_uuid(),
-        )
+            raise models.AccountExistsError(address)
+        opening, cost, uuid = _encoded(passphrase), self._derivations.cost, self._ids.random_uuid()
+        salt, iv = self._random_bytes(keystore.SALT_BYTES), self._random_bytes(keystore.IV_BYTES)
+        make_file = partial(keystore.make_keystore, secret, opening, cost=cost, salt=salt, iv=iv, uuid=uuid)
         await self._derivations.run(address, lambda: self._files.write(address, make_file()))
         return address
 
@@ -280,11 +251,9 @@ class Accounts:
         UnavailableError, LimitError.
         """
         try:
-            keystore = read_keystore(content)
-            secret = await self._derivations.run(
-                keystore.address or "", lambda: keystore.open(_encoded(passphrase))
-            )
-        except KeystoreError as error:
+            file = keystore.read_keystore(content)
+            secret = await self._derivations.run(file.address or "", lambda: file.open(_encoded(passphrase)))
+        except keystore.KeystoreError as error:
             raise InvalidInputError(f"The key file cannot be opened: {error}.") from error
         address = _address(SigningKey(secret))
         await self._derivations.run(address, lambda: self._files.write(address, content))
@@ -326,7 +295,7 @@ class Accounts:
 
     def _check_known(self, address: Address) -> None:
         if address not in self._lasting and address not in self._files.addresses():
-            raise UnknownAccountError(address)
+            raise models.UnknownAccountError(address)
 
 
 def _address(key: SigningKey) -> Address:
@@ -341,9 +310,7 @@ class PrivateKeyError(ValueError):
 
 
 def read_private_key(text: str) -> bytes:
-    """The 32 bytes of a key that is spelled in 64 hexadecimal digits, with `0x` or without. Raises
-    PrivateKeyError.
-    """
+    """The 32 bytes of a key in 64 hexadecimal digits, with `0x` or without. Raises PrivateKeyError."""
     spelled = _HEXADECIMAL.fullmatch(text.strip())
     if spelled is None:
         raise PrivateKeyError("a private key has 64 hexadecimal digits, with 0x in front or without")
@@ -356,9 +323,7 @@ def read_private_key(text: str) -> bytes:
 
 
 def read_private_keys(text: str) -> list[SigningKey]:
-    """The keys in a text, with commas, spaces or lines between them; `#` begins a comment. Raises
-    PrivateKeyError.
-    """
+    """The keys in a text, parted by commas, spaces or lines; `#` begins a comment. Raises PrivateKeyError."""
     words = _COMMENT.sub("", text).replace(",", " ").split()
     keys = []
     for place, word in enumerate(words, start=1):

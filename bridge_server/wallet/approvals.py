@@ -1,38 +1,20 @@
 """Requests that a person must approve before anything is signed."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, TypeAlias
 
 import structlog
 
-from bridge_server.kernel.background import Stopping
+from bridge_server.kernel import background, events, secrets
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, LimitError, UnavailableError
-from bridge_server.kernel.events import DomainEvent
-from bridge_server.kernel.secrets import IdMaker
 from bridge_server.kernel.signals import Key, Signals, Touched
 from bridge_server.kernel.values import dataclass
-from bridge_server.storage.database import (
-    Database,
-    Row,
-    Statement,
-    Transaction,
-    adding_transaction,
-    scalar,
-    sweeping,
-    transaction,
-)
-from bridge_server.wallet.models import (
-    Address,
-    ApprovalId,
-    ApprovalRequest,
-    ApprovalState,
-    Caller,
-    SignatureRejectedError,
-    UndecidedError,
-)
+from bridge_server.storage import database as sql
+from bridge_server.wallet import models
+from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 
 MOST_WAITING = 64
 """The most requests that wait for a decision at once."""
@@ -82,28 +64,32 @@ DELETE FROM wallet_approvals WHERE id IN
 _AFTER_ALL = "~"
 
 
+Fence: TypeAlias = Callable[[], sql.Transaction[None]]
+"""Statements that keep the wallet for this process until the commit, or raise UnavailableError."""
 _Page: TypeAlias = Sequence[tuple[int, ApprovalRequest]]
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalsChanged(DomainEvent):
+class ApprovalsChanged(events.DomainEvent):
     """A request waits for a decision, or waits no more."""
 
 
 class ApprovalStore:
     """Requests that wait for a decision. A command in another process decides."""
 
-    def __init__(self, database: Database, fence: Callable[[], Transaction[None]] | None = None) -> None:
+    def __init__(self, database: sql.Database, fence: Fence | None = None) -> None:
         """A request is added behind the `fence` of the process that has the wallet."""
         self.database = database
         self._fence = fence
 
-    @adding_transaction
-    def add(self, approval: ApprovalRequest) -> Transaction[None]:
+    @sql.adding_transaction
+    def add(self, approval: ApprovalRequest) -> sql.Transaction[None]:
         """Store a pending request."""
         if self._fence is not None:
             yield from self._fence()
-        yield Statement(_INSERT, (*approval[:4], *approval.caller, *approval[5:8]))  # as _COLUMNS has them
+        yield sql.Statement(
+            _INSERT, (*approval[:4], *approval.caller, *approval[5:8])
+        )  # as _COLUMNS has them
         yield ApprovalsChanged()
 
     async def get(self, approval_id: ApprovalId) -> ApprovalRequest | None:
@@ -126,38 +112,34 @@ class ApprovalStore:
         return [(row[0], _approval(row[1:])) for row in rows]
 
     async def settled_page(self, now_ms: int, before: int, limit: int) -> _Page:
-        """Requests that wait no more, with smaller numbers, newest first, with their numbers but without
-        subjects.
-        """
+        """Settled requests with smaller numbers, newest first, with their numbers but without subjects."""
         rows = await self.database.read(_SETTLED_PAGE, (before, now_ms, limit))
         return [(row[0], _approval(row[1:])) for row in rows]
 
-    @transaction
-    def decide(self, approval_id: ApprovalId, state: ApprovalState, now_ms: int) -> Transaction[bool]:
-        """Settle a pending request; False when it is not pending any more, or its time is over. Publishes
-        `Touched`, for the client that waits, perhaps in another process.
-        """
+    @sql.transaction
+    def decide(self, approval_id: ApprovalId, state: ApprovalState, now_ms: int) -> sql.Transaction[bool]:
+        """Settle a request; False if it waits no more. Publishes `Touched`, for the client in any process."""
         if state is ApprovalState.EXPIRED:
-            ((decided,),) = yield Statement(_EXPIRE, (now_ms, approval_id))
+            ((decided,),) = yield sql.Statement(_EXPIRE, (now_ms, approval_id))
         else:
-            ((decided,),) = yield Statement(_DECIDE, (state, now_ms, approval_id, now_ms))
+            ((decided,),) = yield sql.Statement(_DECIDE, (state, now_ms, approval_id, now_ms))
         if decided:
             yield ApprovalsChanged()
             yield Touched(("approval", approval_id))
         return bool(decided)
 
-    @transaction
-    def expire_all(self, now_ms: int) -> Transaction[int]:
+    @sql.transaction
+    def expire_all(self, now_ms: int) -> sql.Transaction[int]:
         """Expire all pending requests: a server that starts has no waiting clients. Returns how many."""
-        return scalar(int, (yield Statement(_EXPIRE_ALL, (now_ms,))))
+        return sql.scalar(int, (yield sql.Statement(_EXPIRE_ALL, (now_ms,))))
 
-    @transaction(turns=sweeping("approvals"))
-    def sweep(self, before_ms: int, limit: int) -> Transaction[int]:
+    @sql.transaction(turns=sql.sweeping("approvals"))
+    def sweep(self, before_ms: int, limit: int) -> sql.Transaction[int]:
         """Delete requests made up to then; returns how many."""
-        return scalar(int, (yield Statement(SWEEP, (before_ms, limit))))
+        return sql.scalar(int, (yield sql.Statement(SWEEP, (before_ms, limit))))
 
 
-def _approval(row: Row) -> ApprovalRequest:
+def _approval(row: sql.Row) -> ApprovalRequest:
     approval_id, method, address, subject, *caller, asked_at_ms, expires_at_ms, state, decided_at_ms = row
     return ApprovalRequest(
         approval_id, method, address, subject or b"", Caller(*caller), asked_at_ms, expires_at_ms,
@@ -181,17 +163,15 @@ class ApprovalRules(NamedTuple):
 
 
 class Approvals:
-    """Holds requests until `bridge-server approvals` decides, in another process; or lets all pass. At most
-    MOST_WAITING requests wait at once.
-    """
+    """Holds requests until `bridge-server approvals` decides, MOST_WAITING at most; or lets all pass."""
 
     def __init__(
         self,
         store: ApprovalStore,
         signals: Signals,
-        stopping: Stopping,
+        stopping: background.Stopping,
         clock: Clock,
-        ids: IdMaker,
+        ids: secrets.IdMaker,
         rules: ApprovalRules,
     ) -> None:
         self._store = store
@@ -231,12 +211,19 @@ class Approvals:
         approval_id, now_ms = ApprovalId(self._ids.random_uuid()), self._clock.now_ms()
         until_ms = now_ms + self._rules.timeout_seconds * 1000
         approval = ApprovalRequest(approval_id, method, address, subject, caller, now_ms, until_ms)
-        with self._rules.shown(approval), self._wait_of(approval_id):
-            state = await self._state_in_time(approval)
-            if state is ApprovalState.REJECTED:
-                raise SignatureRejectedError("The request was rejected.")
-            if state is not ApprovalState.APPROVED:
-                raise self._not_decided()
+        with self._rules.shown(approval):
+            self._waiting.add(approval_id)
+            self._some_wait.set()
+            try:
+                state = await self._state_in_time(approval)
+                if state is ApprovalState.REJECTED:
+                    raise models.SignatureRejectedError("The request was rejected.")
+                if state is not ApprovalState.APPROVED:
+                    raise self._not_decided()
+            finally:
+                self._waiting.discard(approval_id)
+                if not self._waiting:
+                    self._some_wait.clear()
         return approval_id
 
     async def some_wait(self) -> None:
@@ -270,17 +257,6 @@ class Approvals:
         longest_wait_ms = self._rules.timeout_seconds * 1000
         return await self._store.sweep(now_ms - longest_wait_ms - self._rules.kept_ms, _SWEEP_SLICE)
 
-    @contextmanager
-    def _wait_of(self, approval_id: ApprovalId) -> Iterator[None]:
-        self._waiting.add(approval_id)
-        self._some_wait.set()
-        try:
-            yield
-        finally:
-            self._waiting.discard(approval_id)
-            if not self._waiting:
-                self._some_wait.clear()
-
     async def _state_in_time(self, approval: ApprovalRequest) -> ApprovalState | None:
         """The decision; None when the time is over, after which it cannot be decided."""
         approval_id = approval.approval_id
@@ -300,11 +276,8 @@ class Approvals:
 
     async def _decision(self, approval_id: ApprovalId) -> ApprovalState | None:
         approval = await self._store.get(approval_id)
-        if approval is None:
-            return None
-        if approval.state is ApprovalState.PENDING:
-            return ApprovalState.EXPIRED if approval.expires_at_ms <= self._clock.now_ms() else None
-        return approval.state
+        state = None if approval is None else approval.state_at(self._clock.now_ms())
+        return None if state is ApprovalState.PENDING else state
 
     def _withdraw(self, approval_id: ApprovalId) -> asyncio.Task[None]:
         """Expire a request whose client does not wait any more."""
@@ -322,7 +295,7 @@ class Approvals:
     def _not_decided(self) -> BridgeError:
         if self._stopping.has_begun:
             return UnavailableError("Nothing was signed: the server stops, and nobody has approved it yet.")
-        return UndecidedError(f"Nobody approved the request within {self._rules.timeout_seconds} s.")
+        return models.UndecidedError(f"Nobody approved the request within {self._rules.timeout_seconds} s.")
 
 
 def _key(approval_id: ApprovalId) -> Key:

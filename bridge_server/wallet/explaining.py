@@ -8,38 +8,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from bridge_server.ethereum import transactions
-from bridge_server.ethereum.address import (
-    HexError,
-    address_of,
-    checksummed,
-    data_of,
-    hex_of,
-    quantity,
-    quantity_of,
-)
-from bridge_server.ethereum.sign_in_message import SignInMessage, SignInMessageError, parse_sign_in_message
-from bridge_server.ethereum.signing_key import personal_message_hash
-from bridge_server.ethereum.typed_data import (
-    DOMAIN_TYPE,
-    StructTypes,
-    TypedDataError,
-    read_typed_data,
-    read_types,
-    signed_part,
-)
+from bridge_server.ethereum import address, sign_in_message, signing_key, transactions, typed_data
+from bridge_server.ethereum.address import HexError, checksummed, data_of, hex_of, quantity, quantity_of
+from bridge_server.ethereum.typed_data import DOMAIN_TYPE, StructTypes, TypedDataError, read_types
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.wallet.parameters import written_access_list
-from bridge_server.wallet.visible_text import (
-    ReadCall,
-    ether,
-    folded,
-    gwei,
-    instant,
-    is_unlimited,
-    read_call,
-    visible,
-)
+from bridge_server.wallet import parameters
+from bridge_server.wallet.visible_text import ether, folded, gwei, instant, is_unlimited, read_call, visible
 
 WALLET_CHAIN_ID = "walletChainId"
 """Beside the members of typed data: the chain that the wallet was on when it was asked."""
@@ -105,7 +79,7 @@ def _explained(method: str, value: Any, account: str | None) -> list[Line]:
 
 def _explain_message(value: Any, account: str | None) -> list[Line]:
     message = _data(value["message"] if isinstance(value, dict) and "message" in value else value)
-    signed = [bytes_line("bytes", message), ("hash", f"0x{personal_message_hash(message).hex()}")]
+    signed = [bytes_line("bytes", message), ("hash", f"0x{signing_key.personal_message_hash(message).hex()}")]
     try:
         text = message.decode()
     except UnicodeDecodeError:
@@ -118,8 +92,8 @@ def _explain_message(value: Any, account: str | None) -> list[Line]:
 def _sign_in(text: str, account: str | None) -> list[Line]:
     """The fields of a sign-in message (EIP-4361); a warning for a text that only looks like one."""
     try:
-        message = parse_sign_in_message(text)
-    except SignInMessageError as error:
+        message = sign_in_message.parse_sign_in_message(text)
+    except sign_in_message.SignInMessageError as error:
         if _SIGN_IN not in text:
             return []
         return [("WARNING", f"this looks like a sign-in message and is none: {visible(str(error))}")]
@@ -130,7 +104,7 @@ def _sign_in(text: str, account: str | None) -> list[Line]:
     return [does, *_sign_in_fields(message)]
 
 
-def _sign_in_fields(message: SignInMessage) -> list[Line]:
+def _sign_in_fields(message: sign_in_message.SignInMessage) -> list[Line]:
     fields = [
         ("as", message.address),
         ("for", message.uri),
@@ -150,17 +124,17 @@ def _explain_typed_data(value: Any) -> list[Line]:
     except (ValueError, RecursionError):
         raise _NotUnderstoodError("the string is no JSON") from None
     try:
-        typed_data = read_typed_data(document)
+        found = typed_data.read_typed_data(document)
     except TypedDataError as error:
         raise _NotUnderstoodError(str(error)) from None
-    signed = signed_part(document)
+    signed = typed_data.signed_part(document)
     return [
-        ("does", f"sign {visible(typed_data.primary_type)}"),
-        *_chain(typed_data.chain_id, document.get(WALLET_CHAIN_ID)),
+        ("does", f"sign {visible(found.primary_type)}"),
+        *_chain(found.chain_id, document.get(WALLET_CHAIN_ID)),
         *(("WARNING", f"the holder of the signature: {permit}") for permit in permits(signed)),
         *_rows("domain", list(_members(read_types(signed["types"]), DOMAIN_TYPE, signed["domain"], ""))),
         *_rows("message", message_lines(signed)),
-        ("EIP-712", f"0x{typed_data.digest.hex()}"),
+        ("EIP-712", f"0x{found.digest.hex()}"),
     ]
 
 
@@ -247,7 +221,7 @@ def raw_transaction_lines(raw: transactions.RawTransaction) -> list[Line]:
         "maxFeePerGas": quantity(raw.max_fee_per_gas),
         "nonce": quantity(raw.nonce),
         "data": hex_of(raw.data),
-        "accessList": written_access_list(raw.access_list),
+        "accessList": parameters.written_access_list(raw.access_list),
     }
     if raw.max_priority_fee_per_gas is not None:
         spelled["maxPriorityFeePerGas"] = quantity(raw.max_priority_fee_per_gas)
@@ -297,17 +271,12 @@ def _purpose(transaction: Mapping[str, Any]) -> Iterator[Line]:
     elif (call := read_call(data)) is None:
         yield "does", f"call a function that is not known here: {hex_of(data[:4])}"
     else:
-        yield from _call(call)
-
-
-def _call(call: ReadCall) -> Iterator[Line]:
-    yield "does", f"{call.meaning}: {call.signature}"
-    for name, value in call.arguments:
-        yield "", f"  {name}: {value}"
-    if call.fault is not None:
-        yield "WARNING", f"the call cannot be read: {call.fault}"
-    if call.warning is not None:
-        yield "WARNING", call.warning
+        yield "does", f"{call.meaning}: {call.signature}"
+        yield from (("", f"  {name}: {value}") for name, value in call.arguments)
+        if call.fault is not None:
+            yield "WARNING", f"the call cannot be read: {call.fault}"
+        if call.warning is not None:
+            yield "WARNING", call.warning
 
 
 def _recipient(transaction: Mapping[str, Any]) -> Iterator[Line]:
@@ -372,7 +341,7 @@ def _plain(label: str, value: Any, read: Callable[[Any], str]) -> Line:
 
 
 def _address(value: Any) -> str:
-    return checksummed(address_of(value))
+    return checksummed(address.address_of(value))
 
 
 def _json(value: Any) -> str:
@@ -391,9 +360,7 @@ def message_lines(document: Document) -> list[str]:
 
 
 def permits(document: Document) -> list[str]:
-    """The spender and the amount of a token's permit, a line for each token; nothing for other messages.
-    Permits are defined by EIP-2612, by DAI, and by Permit2 for a single token or several.
-    """
+    """The spender and amount of each token in a permit (EIP-2612, DAI, Permit2); none of other messages."""
     message = document["message"]
     if "permit" not in document["primaryType"].lower() or not isinstance(message.get("spender"), str):
         return []

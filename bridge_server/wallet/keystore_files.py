@@ -13,9 +13,8 @@ from typing import NamedTuple
 import structlog
 
 from bridge_server.ethereum.keystore import LARGEST_FILE_BYTES, KeystoreError, read_keystore
+from bridge_server.kernel import errors, instants
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.instants import rfc3339
 from bridge_server.wallet.models import AccountExistsError, Address, UnknownAccountError
 
 # As coarse as file systems are about when a directory was changed; and how often a file is tried again that
@@ -68,10 +67,8 @@ class KeystoreFiles:
             return _content(file)
 
     def write(self, address: Address, content: bytes) -> None:
-        """Store a new account's file, on disk when this returns. May run in a thread. Raises
-        AccountExistsError, UnavailableError.
-        """
-        moment = rfc3339(self._clock.now_ms()).replace(":", "-").removesuffix("Z")
+        """Store a new account's file durably, in any thread. Raises AccountExistsError, UnavailableError."""
+        moment = instants.rfc3339(self._clock.now_ms()).replace(":", "-").removesuffix("Z")
         name = f"UTC--{moment}000000Z--{address.removeprefix('0x')}"
         with self._access():
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -87,9 +84,7 @@ class KeystoreFiles:
                     os.fsync(parent)
 
     def _look(self) -> None:
-        """Read the directory again, unless nothing in it can have changed since the last time. Two changes
-        may be so close that the directory's time of change is the same.
-        """
+        """Read the directory again unless nothing can have changed; two changes may have one time."""
         now, changed_ns = monotonic(), _changed_ns(self._path)
         has_changed = changed_ns != self._changed_ns
         if not has_changed and now < self._look_again_at:
@@ -110,7 +105,7 @@ class KeystoreFiles:
         try:
             yield
         except OSError as error:
-            raise UnavailableError(
+            raise errors.UnavailableError(
                 f"The directory of key files, {self._path}, cannot be used: {error.strerror}."
             ) from error
 

@@ -93,9 +93,7 @@ class StoredTransaction(NamedTuple):
 
 
 class AuditEntry(NamedTuple):
-    """A signature: of which hash, by which method, with the key of which account, for which client. A
-    transaction has a hash of its own, by which nodes know it.
-    """
+    """A signature for a client. `transaction_hash` is the hash by which nodes know a signed transaction."""
 
     at_ms: int
     method: str

@@ -20,10 +20,8 @@ import structlog
 from bridge_server.ethereum.address import hex_of
 from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash
 from bridge_server.ethereum.typed_data import TypedData
-from bridge_server.kernel.background import running
+from bridge_server.kernel import background, errors, instants
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.instants import rfc3339
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.approvals import Approvals
 from bridge_server.wallet.models import Address, ApprovalId, AuditEntry, Caller
@@ -70,16 +68,13 @@ class AuditLog:
             self._is_broken_off = written < len(line)
         if written < len(line):
             raise _unwritten("no space is left")
-        if self._loop is not None and self._listeners:
-            self._announce_soon(self._loop)
-
-    def _announce_soon(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Transactions are signed in other threads; from the loop's own, a turn is announced once."""
-        if get_ident() != self._thread:
-            loop.call_soon_threadsafe(self._announce)
+        if self._loop is None or not self._listeners:
+            return
+        if get_ident() != self._thread:  # transactions are signed in other threads
+            self._loop.call_soon_threadsafe(self._announce)
         elif self._is_announced:
             self._is_announced = False
-            loop.call_soon(self._announce)
+            self._loop.call_soon(self._announce)
 
     def _announce(self) -> None:
         self._is_announced = True
@@ -92,7 +87,7 @@ class AuditLog:
         self._use(self._open())
         self._loop, self._thread, self._is_announced = asyncio.get_running_loop(), get_ident(), True
         try:
-            async with running(self._keep_forever()):
+            async with background.running(self._keep_forever()):
                 yield
         finally:
             with suppress(OSError):
@@ -146,33 +141,30 @@ def _sync_and_close(file: int) -> None:
 def _line(entry: AuditEntry) -> bytes:
     at_ms, method, address, signed_hash, caller, approval_id, transaction_hash = entry
     fields = {
-        "at": rfc3339(at_ms), "method": method, "account": address, "hash": signed_hash,
+        "at": instants.rfc3339(at_ms), "method": method, "account": address, "hash": signed_hash,
         "transaction_hash": transaction_hash, "client": caller.address, "origin": caller.origin,
         "request_id": caller.request_id, "approval": approval_id,
     }  # fmt: skip
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _unwritten(reason: str | None) -> UnavailableError:
-    return UnavailableError(f"Nothing was signed: the audit log cannot be written ({reason}).")
+def _unwritten(reason: str | None) -> errors.UnavailableError:
+    return errors.UnavailableError(f"Nothing was signed: the audit log cannot be written ({reason}).")
 
 
 # The audit log read from its end, page by page, and never more than a part of it.
 
 
 class AuditPage(NamedTuple):
-    """Lines of the log, newest first, as they were written. `rest` is the place in the file before which more
-    lines stand, None at its beginning.
-    """
+    """Lines of the log, newest first. More stand before the place `rest` in the file; None at its start."""
 
     entries: Sequence[dict[str, Any]]
     rest: int | None
 
 
 def read_history(path: Path, before: int | None, limit: int, most_bytes: int = MOST_BYTES) -> AuditPage:
-    """The last lines of the file, or of its first `before` bytes. It blocks: call it in a thread. A line that
-    was not written whole is left out. A page may be short although more lines stand before it. Raises
-    UnavailableError when the file cannot be read.
+    """The last lines of the file, or of its first `before` bytes, but none that was not written whole. It
+    blocks. A page may be short although more lines stand before it. Raises UnavailableError.
     """
     try:
         with path.open("rb", buffering=0) as file:
@@ -182,7 +174,7 @@ def read_history(path: Path, before: int | None, limit: int, most_bytes: int = M
     except FileNotFoundError:
         return AuditPage([], None)
     except OSError as error:
-        raise UnavailableError(f"The audit log cannot be read ({error.strerror}).") from error
+        raise errors.UnavailableError(f"The audit log cannot be read ({error.strerror}).") from error
 
 
 def _last_lines(file: int, end: int, limit: int, most_bytes: int) -> AuditPage:
@@ -196,31 +188,15 @@ def _last_lines(file: int, end: int, limit: int, most_bytes: int) -> AuditPage:
         first += len(lines.pop(0)) + 1
     if first >= end:  # a line is longer than all that may be read: the next page goes on within it
         return AuditPage([], start or None)
-    return _page(lines, first, limit)
-
-
-def _page(lines: Sequence[bytes], first: int, limit: int) -> AuditPage:
-    """The newest of the lines, the first of which stands at the place `first`."""
-    places = []
-    for line in lines:
-        places.append(first)
-        first += len(line) + 1
     entries: list[dict[str, Any]] = []
-    for place, line in zip(reversed(places), reversed(lines), strict=True):
-        entry = _entry(line)
-        if entry is not None:
-            entries.append(entry)
-        if len(entries) == limit:
-            return AuditPage(entries, place or None)
-    return AuditPage(entries, places[0] or None)
-
-
-def _entry(line: bytes) -> dict[str, Any] | None:
-    try:
-        entry = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
-    return entry if isinstance(entry, dict) else None
+    place = end + 1
+    while lines and len(entries) < limit:
+        line = lines.pop()
+        place -= len(line) + 1
+        with suppress(orjson.JSONDecodeError):
+            if isinstance(entry := orjson.loads(line), dict):
+                entries.append(entry)
+    return AuditPage(entries, place or None)
 
 
 # Messages and typed data.
@@ -266,9 +242,7 @@ class Signing:
     async def approved(
         self, method: str, address: Address, subject: Callable[[], bytes], caller: Caller
     ) -> ApprovalId | None:
-        """Return the approval's id once it is given; None when none is required. `subject` makes the JSON
-        that the person is shown. Raises as `Approvals.approved` does.
-        """
+        """The approval's id; None if none is needed. `subject` makes its JSON. Raises as `Approvals` does."""
         if not self._approvals.is_on:
             return None
         return await self._approvals.approved(method, address, subject(), caller)
@@ -278,12 +252,8 @@ class Signing:
         approval_id: ApprovalId | None, transaction_hash: str | None = None,
     ) -> None:  # fmt: skip
         """Add a signature to the audit log, before anybody sees it. Raises UnavailableError."""
-        self._audit.append(
-            AuditEntry(
-                self._clock.now_ms(), method, address, hex_of(signed_hash), caller, approval_id,
-                transaction_hash,
-            )
-        )  # fmt: skip
+        now_ms, shown = self._clock.now_ms(), hex_of(signed_hash)
+        self._audit.append(AuditEntry(now_ms, method, address, shown, caller, approval_id, transaction_hash))
 
     def sign_message(
         self, method: str, address: Address, message: bytes, caller: Caller, passphrase: str | None = None
@@ -296,9 +266,7 @@ class Signing:
     def sign_typed_data(
         self, method: str, address: Address, typed_data: TypedData, document: Any, caller: Caller
     ) -> Awaitable[bytes]:
-        """Sign typed data (EIP-712). An approval shows the JSON `document` that it was read from. Raises what
-        `sign_message` raises.
-        """
+        """Sign typed data (EIP-712), shown for approval as `document`. Raises what `sign_message` raises."""
         is_message = self._scheme is TypedDataScheme.EIP191
         digest = personal_message_hash(typed_data.preimage) if is_message else typed_data.digest
         return self._sign(method, address, digest, document, caller, None)

@@ -140,15 +140,13 @@ def read_call(data: bytes) -> ReadCall | None:
     known = _by_selector().get(data[:_SELECTOR_BYTES])
     if known is None:
         return None
-    arguments, declared = data[_SELECTOR_BYTES:], known.arguments
-    heads = len(declared) * _WORD_BYTES
+    arguments, wanted = data[_SELECTOR_BYTES:], known.arguments
+    heads = len(wanted) * _WORD_BYTES
     if len(arguments) < heads:
         return _unreadable(known, f"it has {len(arguments)} bytes of arguments, and needs {heads}")
     words = [arguments[start : start + _WORD_BYTES] for start in range(0, heads, _WORD_BYTES)]
     try:
-        shown = [
-            (name, _READERS[kind](name, word)) for (kind, name), word in zip(declared, words, strict=True)
-        ]
+        shown = [(name, _READERS[kind](name, word)) for (kind, name), word in zip(wanted, words, strict=True)]
     except ValueError as error:
         return _unreadable(known, str(error))
     if len(arguments) > heads and not known.signature.endswith("bytes)"):

@@ -504,7 +504,7 @@ async def test_a_silent_node_is_waited_for_until_the_timeout(fake: FakeNode, pas
 
 async def test_calls_that_wait_behind_a_failure_fail_at_once(fake: FakeNode, pass_time: PassTime) -> None:
     async with node_at(fake.url, timeout_seconds=20) as node:
-        attempt = node.attempt()
+        attempt = connections.new_attempt()
         fake.script.append(hang)
         asking = asyncio.create_task(node.ask([PRICE]))
         await fake.asked(PRICE.method)

@@ -21,9 +21,8 @@ from bridge_server.assembly.foundation import backend_of
 from bridge_server.cli.output import duration_text, size_text
 from bridge_server.cli.process import ENOUGH_DESCRIPTORS, read_server_file
 from bridge_server.ethereum.keystore import KeystoreError, read_keystore
-from bridge_server.kernel.events import Events
+from bridge_server.kernel import events, version
 from bridge_server.kernel.values import dataclass
-from bridge_server.kernel.version import USER_AGENT
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage import backup, data_directory, migrate, restore
@@ -206,7 +205,7 @@ _RESTORE = "stop the server, and restore a backup with `bridge-server restore`"
 def check_database(seen: Examination) -> Iterator[Finding]:
     """Its schema, its size, its integrity, its log and its limit. PostgreSQL has to answer, as at a start."""
     if seen.settings.database is not None:
-        fault = backend_of(seen.settings, Events()).fault()
+        fault = backend_of(seen.settings, events.Events()).fault()
         yield ok(_DATABASE, f"{seen.settings.database} answers") if fault is None else fail(_DATABASE, fault)
         return
     file = seen.settings.database_file
@@ -357,7 +356,7 @@ async def _seconds_ahead(url: str) -> float | None:
     timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
     try:
         async with (
-            aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": USER_AGENT}) as session,
+            aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": version.USER_AGENT}) as session,
             session.head(url, allow_redirects=False) as response,
         ):
             theirs = parsedate_to_datetime(response.headers["Date"])

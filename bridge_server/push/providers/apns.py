@@ -68,12 +68,9 @@ class ApnsProvider:
     async def push(self, token: str, notice: PushNotice) -> Outcome:
         """Attempt to deliver once; if APNs calls the provider token expired, try once more with a new one."""
         try:
-            body = messages.apns_payload(notice)
-            if len(body) > messages.APNS_PAYLOAD_LIMIT_BYTES:
-                return Outcome(
-                    Verdict.REFUSED,
-                    f"the payload has {len(body)} bytes, and APNs takes {messages.APNS_PAYLOAD_LIMIT_BYTES}",
-                )
+            body, limit = messages.apns_payload(notice), messages.APNS_PAYLOAD_LIMIT_BYTES
+            if len(body) > limit:
+                return Outcome(Verdict.REFUSED, f"the payload has {len(body)} bytes, and APNs takes {limit}")
             if not _TOKEN.fullmatch(token):
                 return Outcome(Verdict.GONE, "it is not an APNs device token")
             async with asyncio.timeout(self._settings.timeout_seconds):
@@ -95,9 +92,7 @@ class ApnsProvider:
                 answer = await self._send(path, fields, body, fresh)
         return messages.judge_apns(answer, proven=self._proven)
 
-    async def _send(
-        self, path: str, fields: Headers, body: bytes, provider_token: ProviderToken
-    ) -> ServiceAnswer:
+    async def _send(self, path: str, fields: Headers, body: bytes, token: ProviderToken) -> ServiceAnswer:
         assert self._client is not None, "the provider is not open"
         answer = await self._client.request(
             [
@@ -105,7 +100,7 @@ class ApnsProvider:
                 (":scheme", "https"),
                 (":authority", self._settings.url.authority),
                 (":path", path),
-                ("authorization", f"bearer {provider_token.text}"),
+                ("authorization", f"bearer {token.text}"),
                 ("content-type", "application/json"),
                 ("content-length", str(len(body))),
                 *fields,
@@ -117,9 +112,8 @@ class ApnsProvider:
 
 
 class ProviderTokens:
-    """The provider token that all requests share, also in other processes with the same key. Its `iat` is the
-    start of the current window of 40 minutes, and its signature is deterministic. So every process makes the
-    same token within a window, and APNs sees no update.
+    """The provider token that all requests share. Its `iat` is the start of the current window of 40 minutes,
+    and its signature is deterministic: every process with the key makes one token a window, without updates.
     """
 
     def __init__(self, key: EccKey, key_id: str, team_id: str, clock: Clock) -> None:
@@ -131,18 +125,14 @@ class ProviderTokens:
         self._replaced_at_ms: int | None = None
 
     def current(self) -> ProviderToken:
-        """The current token. It is renewed in every window, but not before it is 20 minutes old. So it is
-        always younger than 60 minutes. It is also renewed when the clock was set back.
-        """
+        """The current token, renewed in each window after 20 minutes: it is always younger than 60."""
         now_ms = self._clock.now_ms()
         if self._token is None or not _serves(self._token, now_ms):
             self._token = self._made(now_ms, issued_at_ms=now_ms - now_ms % _WINDOW_MS)
         return self._token
 
     def replaced(self, refused: ProviderToken) -> ProviderToken | None:
-        """A new token in place of a token that APNs calls expired; None within 20 minutes of the last
-        replacement. Its `iat` is now. It is renewed by the same rule as any token.
-        """
+        """A token with an `iat` of now for an expired one; None within 20 minutes of the last replacement."""
         token = self.current()
         if token.text != refused.text:
             return token

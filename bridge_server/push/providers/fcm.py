@@ -45,9 +45,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class FcmSettings:
-    """Settings of FCM. The default of `token_endpoint` is the account's `token_uri`. `timeout_seconds` covers
-    a whole attempt, including the request for an access token.
-    """
+    """`token_endpoint` is by default the account's `token_uri`; `timeout_seconds` covers a whole attempt."""
 
     credentials: ServiceAccount
     endpoint: str = ENDPOINT
@@ -131,10 +129,8 @@ class FcmProvider:
     async def _send(self, body: bytes, access: AccessToken) -> ServiceAnswer:
         assert self._session is not None, "the provider is not open"
         headers = {hdrs.AUTHORIZATION: f"Bearer {access.text}", hdrs.CONTENT_TYPE: "application/json"}
-        async with self._session.post(
-            self._url, data=body, headers=headers, allow_redirects=False
-        ) as response:
-            return await read_answer(response, self._clock.now_ms())
+        async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
+            return await read_answer(answer, self._clock.now_ms())
 
 
 class AccessTokens:
@@ -162,8 +158,7 @@ class AccessTokens:
 
     async def current(self) -> AccessToken | Outcome:
         """A valid token, or an outcome that says why there is none. In its last minutes a token is still used
-        while the next one is fetched in the background, so that a short failure of the token endpoint delays
-        no push.
+        while the next is fetched in the background: a short failure of the token endpoint delays no push.
         """
         token, elapsed_us = self._token, self._clock.elapsed_us()
         if token is None or elapsed_us >= token.expires_at_us:
@@ -188,22 +183,19 @@ class AccessTokens:
         return self._renewal
 
     async def _renew(self) -> AccessToken | Outcome:
-        token = await self._fetch()
+        form = {"grant_type": GRANT_TYPE, "assertion": self._assertion()}
+        try:
+            async with self._session.post(self._endpoint, data=form, allow_redirects=False) as response:
+                answer = await read_answer(response, self._clock.now_ms())
+            token = _granted(answer, self._clock.elapsed_us())
+        except Exception as error:  # any error is retried with the next push
+            token = Outcome(Verdict.FAILED, f"no access token: {failure(error)}"[:200])
         if isinstance(token, Outcome):
             self._pause_until_us = self._clock.elapsed_us() + _PAUSE_US
             log.warning("access_token_refused", reason=token.reason)
         else:
             self._token = token
         return token
-
-    async def _fetch(self) -> AccessToken | Outcome:
-        form = {"grant_type": GRANT_TYPE, "assertion": self._assertion()}
-        try:
-            async with self._session.post(self._endpoint, data=form, allow_redirects=False) as response:
-                answer = await read_answer(response, self._clock.now_ms())
-            return _granted(answer, self._clock.elapsed_us())
-        except Exception as error:  # any error is retried with the next push
-            return Outcome(Verdict.FAILED, f"no access token: {failure(error)}"[:200])
 
     def _assertion(self) -> str:
         now = self._clock.now_ms() // 1_000
@@ -226,10 +218,6 @@ def _granted(answer: ServiceAnswer, elapsed_us: int) -> AccessToken | Outcome:
     if isinstance(error, str) and error in _CREDENTIAL_ERRORS and 400 <= answer.status < 500:
         reason = f"Google refuses the service account: {error}{_CREDENTIAL_HINTS.get(error, '')}"
         return Outcome(Verdict.BLOCKED, reason, answer.status)
-    return Outcome(
-        Verdict.FAILED,
-        f"no access token: the token endpoint answered {answer.status}",
-        answer.status,
-        answer.retry_after_seconds,
-        about_lane=True,  # without a token no message can be sent
-    )
+    reason, wait = f"no access token: the token endpoint answered {answer.status}", answer.retry_after_seconds
+    # Without a token no message can be sent.
+    return Outcome(Verdict.FAILED, reason, answer.status, wait, about_lane=True)

@@ -129,15 +129,9 @@ class StreamQueue:
             self.wake()  # this request may have been woken already: wake the next one
             raise
 
-    def wake(self) -> None:
-        """Wake as many requests as there are free streams."""
-        self._wake(self._free())
-
-    def wake_all(self) -> None:
-        """Wake every request, because the connection accepts no more."""
-        self._wake(len(self._waiting))
-
-    def _wake(self, count: int) -> None:
+    def wake(self, *, everyone: bool = False) -> None:
+        """Wake as many requests as there are free streams; everyone if the connection accepts no more."""
+        count = len(self._waiting) if everyone else self._free()
         while count > 0 and self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
@@ -154,9 +148,8 @@ class GoAway:
 
 
 class GoAwayFilter:
-    """Splits received data into frames, and takes out every GOAWAY (RFC 9113, 6.8) before h2 reads it. A
-    GOAWAY says which requests the server will still answer. h2 treats it as the end of the connection and
-    refuses every later frame, so the remaining answers would be lost.
+    """Splits received data into frames, and takes out every GOAWAY (RFC 9113, 6.8) before h2 reads it. h2
+    would refuse every later frame, and lose the answers that the server still sends.
     """
 
     def __init__(self) -> None:
@@ -194,11 +187,9 @@ def _go_away(content: bytes) -> GoAway:
 
 
 class Http2Connection(asyncio.Protocol):
-    """One connection (RFC 9113) with concurrent requests: the protocol for `loop.create_connection`.
-
-    h2 handles frames, this class the waiting: `opened()` waits for the server's settings. A cancelled request
-    resets its stream, and other requests continue. After a GOAWAY the requests that the server has accepted
-    are still answered, and the others can be retried on another connection.
+    """One connection (RFC 9113) with concurrent requests: the protocol for `loop.create_connection`. A
+    cancelled request resets its stream, and other requests continue. After a GOAWAY the requests that the
+    server has accepted are still answered, and the others can be retried on another connection.
     """
 
     def __init__(self) -> None:
@@ -248,14 +239,14 @@ class Http2Connection(asyncio.Protocol):
     def retire(self) -> None:
         """Accept no new requests, and close the connection after the last answer."""
         self._retired = True
-        self._turns.wake_all()
+        self._turns.wake(everyone=True)
         if not self._exchanges:
             self._close()
 
     async def close(self) -> None:
         """Abort the requests in flight and close the connection."""
         self._retired = True
-        self._turns.wake_all()
+        self._turns.wake(everyone=True)
         self._close()
         await asyncio.wait([self.lost], timeout=_CLOSING_SECONDS)
         if not self.lost.done() and self._transport is not None:
@@ -287,8 +278,7 @@ class Http2Connection(asyncio.Protocol):
             self._flush()
         is_given_up = not exchange.answer.done() or exchange.answer.cancelled()
         if is_given_up and self._heard_at <= exchange.began_at:  # silent since then: it may be dead
-            self._retired = True
-            self._turns.wake_all()
+            self.retire()
         if self._retired and not self._exchanges:
             self._close()
         self._turns.wake()
@@ -361,7 +351,7 @@ class Http2Connection(asyncio.Protocol):
             self.lost.set_result(None)
         for exchange in self._exchanges.values():
             exchange.fail(ConnectionLostError("the connection was closed before an answer"))
-        self._turns.wake_all()
+        self._turns.wake(everyone=True)
 
     def _go_away(self, frame: GoAway) -> None:
         for stream_id, exchange in self._exchanges.items():
@@ -397,9 +387,8 @@ class Http2Connection(asyncio.Protocol):
 
 
 class Http2Client:
-    """A client for `https://host:port`. Use it as an async context manager. A request that the server has not
-    processed, or whose connection broke, is retried on a new connection, up to three attempts. So use it for
-    idempotent requests only.
+    """A client for `https://host:port`, and an async context manager. A request that was not processed, or
+    whose connection broke, is sent again, up to three times: it must be idempotent.
     """
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext, connect_seconds: float) -> None:

@@ -98,11 +98,9 @@ def says_expired(answer: ServiceAnswer) -> bool:
 
 
 def judge_apns(answer: ServiceAnswer, *, proven: bool) -> Outcome:
-    """The outcome. `proven` says that APNs has accepted a notification with this key and topic before.
-
-    A device token of another app (DeviceTokenNotForTopic) will never work here, so it counts as dead. But a
-    mistyped topic causes the same answer for every token. So the answer counts as a failure until APNs has
-    accepted one notification, and no token is lost.
+    """The outcome. A device token of another app (DeviceTokenNotForTopic) counts as dead. But a mistyped
+    topic causes this answer for every token: until APNs has accepted a notification with this key and
+    topic (`proven`), the answer counts as a failure, and no token is lost.
     """
     if answer.taken:
         return Outcome(Verdict.DELIVERED, status=answer.status)
@@ -127,9 +125,8 @@ def judge_apns(answer: ServiceAnswer, *, proven: bool) -> Outcome:
 
 
 def fcm_message(token: str, notice: PushNotice, now_ms: int) -> dict[str, Any]:
-    """The body of `messages:send` for every platform, with ids that make a repeat replace the first message.
-    On Android that id is the `tag`. A collapse key is not suitable: FCM stores only four collapse keys per
-    device, and every message has a new one.
+    """The body of `messages:send` for every platform, in which a repeat replaces the first message. On
+    Android the `tag` does that, and no collapse key: FCM stores only four of them per device.
     """
     ttl_seconds = min(max(notice.ttl_seconds, 0), LONGEST_TTL_SECONDS)
     url = {} if notice.url is None else {"url": notice.url}
@@ -203,11 +200,9 @@ def is_unauthenticated(answer: ServiceAnswer) -> bool:
 
 
 def judge_fcm(answer: ServiceAnswer, *, proven: bool) -> Outcome:
-    """The outcome. `proven` says that FCM has accepted a message with these credentials before.
-
-    A token of another project (SENDER_ID_MISMATCH) will never work here, so it counts as dead. But a service
-    account of the wrong project causes the same answer for every token, and Firebase advises to check the
-    account first. So the answer counts as a failure until FCM has accepted one message, and no token is lost.
+    """The outcome. A token of another project (SENDER_ID_MISMATCH) counts as dead. But a service account of
+    the wrong project causes this answer for every token: until FCM has accepted a message with these
+    credentials (`proven`), the answer counts as a failure, and no token is lost.
     """
     if answer.taken:
         return Outcome(Verdict.DELIVERED, status=answer.status)
@@ -238,9 +233,7 @@ def _fcm_code(document: Mapping[str, Any]) -> str:
 
 
 def _is_about_the_token(document: Mapping[str, Any]) -> bool:
-    """Whether INVALID_ARGUMENT means the token and not the message, which only the details show. FCM names a
-    malformed token by its field, or only in the text of the error.
-    """
+    """Whether INVALID_ARGUMENT means the token: FCM names its field, or says so only in the error's text."""
     for detail in _fcm_details(document, _BAD_REQUEST):
         violations = detail.get("fieldViolations")
         for violation in violations if isinstance(violations, list) else []:
@@ -272,9 +265,8 @@ _PADDING_STEP_BYTES = 256
 
 
 def write_payload(notice: PushNotice) -> bytes | None:
-    """The notice as JSON of at most 3,993 bytes, or None if that is impossible or it is not valid Unicode. A
-    payload that is too long has its body shortened, with an ellipsis at the end. Title, url, id and data are
-    never cut.
+    """The notice as JSON of at most 3,993 bytes; None if that is impossible or it is not valid Unicode. A
+    body that is too long is shortened, with an ellipsis. Title, url, id and data are never cut.
     """
 
     def cut(kept: int) -> bytes:

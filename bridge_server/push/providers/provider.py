@@ -9,13 +9,11 @@ import orjson
 import structlog
 from aiohttp import hdrs
 
+from bridge_server.kernel import errors, fields
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.fields import parse_retry_after
 from bridge_server.outbox.guarded_client import ANSWER_LIMIT_BYTES, Outcome, Verdict, read_bounded
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.push.models import PushNotice
-from bridge_server.push.notices import read_notice
+from bridge_server.push import models, notices
 
 BLOCKED_PAUSE_MS = 30_000
 
@@ -32,7 +30,7 @@ class Provider(Protocol):
     def checked_token(self, token: str) -> str:
         """The token in its normal form. Raises ValueError if it does not have the provider's form."""
 
-    async def push(self, token: str, notice: PushNotice) -> Outcome:
+    async def push(self, token: str, notice: models.PushNotice) -> Outcome:
         """Attempt to deliver once. Every failure is an outcome; no exception is raised.
 
         DELIVERED: the provider accepted the push. GONE: it calls the token dead. FAILED: a retry may succeed,
@@ -53,9 +51,7 @@ class _Block(NamedTuple):
 
 
 class ProviderSender:
-    """Passes messages to a provider, and pauses after a refusal of this server's credentials. The pause is
-    per lane: Web Push leads to several services, and one can refuse credentials that another accepts.
-    """
+    """Passes messages to a provider, and pauses a lane whose service refuses this server's credentials."""
 
     def __init__(self, channel: str, provider: Provider) -> None:
         self._channel = channel
@@ -80,7 +76,7 @@ class ProviderSender:
         if block is not None and now_ms < block.until_ms:
             return Outcome(Verdict.BLOCKED, block.reason)
         token = message.url.partition(":")[2]
-        outcome = await self._provider.push(token, read_notice(message))
+        outcome = await self._provider.push(token, notices.read_notice(message))
         self.outcomes[outcome.verdict.name.lower()] += 1
         if outcome.verdict is Verdict.BLOCKED:
             if lane not in self._blocks:
@@ -102,7 +98,7 @@ class TopicSender:
         """Queue the push, or drop the message if no client is registered any more."""
         try:
             taken = await self._forward(message)
-        except UnavailableError as error:
+        except errors.UnavailableError as error:
             return Outcome(Verdict.FAILED, error.detail)
         if not taken:
             # GONE would remove the webhook of a topic that may have been registered again meanwhile.
@@ -123,9 +119,7 @@ class NoProvider:
 
 
 class ServiceAnswer(NamedTuple):
-    """The status of an answer, the JSON object in its body (else empty), and its Retry-After.
-    `retry_after_seconds` is read from the statuses 429 and 5xx only.
-    """
+    """The status, the JSON object in the body (else empty), and the Retry-After of a 429 or 5xx."""
 
     status: int
     document: Mapping[str, Any]
@@ -140,7 +134,7 @@ class ServiceAnswer(NamedTuple):
 def service_answer(status: int, retry_after: str | None, body: bytes, now_ms: int) -> ServiceAnswer:
     """Make an answer and parse its body, whose type and content are not trusted."""
     asks = retry_after is not None and (status == 429 or status >= 500)
-    wait = parse_retry_after(retry_after, now_ms) if asks and retry_after is not None else None
+    wait = fields.parse_retry_after(retry_after, now_ms) if asks and retry_after is not None else None
     return ServiceAnswer(status, json_object(body), wait)
 
 

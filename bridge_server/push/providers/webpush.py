@@ -18,24 +18,14 @@ from aiohttp import hdrs
 from Crypto.Cipher import AES
 from Crypto.Protocol.DH import key_agreement
 from Crypto.PublicKey import ECC
-from Crypto.PublicKey.ECC import EccKey
 from yarl import URL
 
 from bridge_server.kernel import base64url
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.values import dataclass
-from bridge_server.outbox.guarded_client import (
-    LookUp,
-    Outcome,
-    Verdict,
-    anywhere,
-    guarded_client,
-    judge_error,
-    look_up,
-    public_only,
-    read_limited,
-)
+from bridge_server.outbox import guarded_client as guarded
+from bridge_server.outbox.guarded_client import LookUp, Outcome, Verdict, look_up
 from bridge_server.push.keys import VapidIdentity, raw_public_key
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers import messages
@@ -59,11 +49,9 @@ Urgency = Literal["very-low", "low", "normal", "high"]
 
 @dataclass(frozen=True, slots=True)
 class WebPushSettings:
-    """Settings of Web Push.
-
-    `vapid_private_key` is a private key of `bridge-server keys vapid`; `vapid_subject` is `mailto:` and an
-    address, or an https URL. `timeout_seconds` covers an attempt from the name lookup to the last byte of
-    the answer. `allow_private` allows every address and port, and http, for development only.
+    """`vapid_private_key` is a key of `bridge-server keys vapid`; `vapid_subject` is `mailto:` and an
+    address, or an https URL. `timeout_seconds` covers an attempt from the name lookup to the last byte of the
+    answer. `allow_private` allows every address and port, and http, for development only.
     """
 
     vapid_private_key: str = field(repr=False)
@@ -76,9 +64,7 @@ class WebPushSettings:
 
 @dataclass(frozen=True, slots=True)
 class PushSubscription:
-    """A checked subscription of a browser. The endpoint is a capability, so `repr` does not show it. Source:
-    W3C Push API, section 8; RFC 8291, section 2 (the keys).
-    """
+    """A checked subscription, whose endpoint is a secret (W3C Push API, section 8; RFC 8291, section 2)."""
 
     endpoint: URL = field(repr=False)
     receiver_key: ECC.EccKey = field(repr=False)
@@ -115,8 +101,8 @@ class WebPushProvider:
         self._sealing: ThreadPoolExecutor | None = None
 
     async def __aenter__(self) -> Self:
-        rule = anywhere if self._settings.allow_private else public_only
-        self._session = guarded_client(rule, self._look_up, self._settings.timeout_seconds)
+        rule = guarded.anywhere if self._settings.allow_private else guarded.public_only
+        self._session = guarded.guarded_client(rule, self._look_up, self._settings.timeout_seconds)
         self._sealing = ThreadPoolExecutor(1, thread_name_prefix="web-push-sealing")
         return self
 
@@ -133,52 +119,39 @@ class WebPushProvider:
         return write_subscription(self._read(token))
 
     async def push(self, token: str, notice: PushNotice) -> Outcome:
-        """Attempt to deliver once. `judge_webpush` defines the meaning of every answer. A notice that is too
-        large has its body shortened; if that is not enough, it is REFUSED.
-        """
+        """Attempt to deliver once. A notice that is too large has its body shortened, or is REFUSED."""
         assert self._session is not None, "the provider is not open"
         payload = messages.write_payload(notice)
         if payload is None:
             return Outcome(Verdict.REFUSED, "the notice is too large for a push message, or is not text")
         try:
             work = partial(self._seal, token, payload, self._clock.now_ms())
-            subscription, headers, body = await asyncio.get_running_loop().run_in_executor(
-                self._sealing, work
-            )
+            subscription, fields, body = await asyncio.get_running_loop().run_in_executor(self._sealing, work)
         except ValueError as error:
             return Outcome(Verdict.REFUSED, str(error))
         try:
-            return await self._post(subscription, {**headers, **self._wishes(notice)}, body)
+            return await self._post(subscription, {**fields, **self._wishes(notice)}, body)
         except Exception as error:  # a faulty service must not stop other pushes
-            return judge_error(error)
+            return guarded.judge_error(error)
 
     async def _post(self, subscription: PushSubscription, headers: dict[str, str], body: bytes) -> Outcome:
         assert self._session is not None
+        refused = self._known_services.get(subscription.origin)
         async with self._session.post(
             subscription.endpoint, data=body, headers=headers, allow_redirects=False
         ) as response:
-            text = await read_limited(response)
+            text = await guarded.read_limited(response)
             return messages.judge_webpush(
-                response.status,
-                response.headers,
-                text,
-                now_ms=self._clock.now_ms(),
-                refused_token=self._known_services.get(subscription.origin),
+                response.status, response.headers, text, now_ms=self._clock.now_ms(), refused_token=refused
             )
 
-    def _seal(
-        self, token: str, payload: bytes, now_ms: int
-    ) -> tuple[PushSubscription, dict[str, str], bytes]:
+    def _seal(self, token: str, plain: bytes, now_ms: int) -> tuple[PushSubscription, dict[str, str], bytes]:
         """Encrypt and sign, in the thread, one message at a time."""
         subscription = self._read(token)
-        body = encrypt(
-            payload,
-            subscription.receiver_key,
-            subscription.auth_secret,
-            sender_key=ECC.generate(curve="P-256", randfunc=token_bytes),
-            salt=token_bytes(SALT_BYTES),
-            padding_bytes=messages.padding_for(payload),
-        )
+        receiver, secret = subscription.receiver_key, subscription.auth_secret
+        sender, padding = ECC.generate(curve="P-256", randfunc=token_bytes), messages.padding_for(plain)
+        salt = token_bytes(SALT_BYTES)
+        body = encrypt(plain, receiver, secret, sender_key=sender, salt=salt, padding_bytes=padding)
         headers: dict[str, str] = {
             hdrs.AUTHORIZATION: self._identity.authorization(subscription.origin, now_ms),
             hdrs.CONTENT_ENCODING: "aes128gcm",
@@ -203,9 +176,7 @@ class WebPushProvider:
 
 
 def read_subscription(text: str, *, allow_http: bool = False) -> PushSubscription:
-    """Read a subscription, as a page spells it with `JSON.stringify(subscription)`. Raises ValueError, whose
-    text names the fault without quoting the JSON.
-    """
+    """Read a page's `JSON.stringify(subscription)`. Raises ValueError, whose text does not quote it."""
     fields = _fields(text)
     keys = fields.get("keys")
     if not isinstance(keys, dict):
@@ -282,18 +253,15 @@ def write_subscription(subscription: PushSubscription) -> str:
 
 def encrypt(
     plaintext: bytes,
-    receiver_key: EccKey,
+    receiver_key: ECC.EccKey,
     auth_secret: bytes,
     *,
-    sender_key: EccKey,
+    sender_key: ECC.EccKey,
     salt: bytes,
     padding_bytes: int = 0,
 ) -> bytes:
-    """The body of a push message with `Content-Encoding: aes128gcm`, which the push service cannot read.
-
-    `receiver_key` and `auth_secret` are the subscription's. `sender_key` and `salt` are random and
-    used for one message only. Every message is one record. Source: RFC 8291 over RFC 8188.
-
+    """The body of a push message with `Content-Encoding: aes128gcm`, in one record (RFC 8291 over RFC 8188).
+    `receiver_key` and `auth_secret` are the subscription's; `sender_key` and `salt` are random and used once.
     Raises ValueError when the plaintext and its padding are too long.
     """
     if len(plaintext) + padding_bytes > messages.LARGEST_PLAINTEXT_BYTES:

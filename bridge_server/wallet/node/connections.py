@@ -100,16 +100,10 @@ class Endpoint:
             hdrs.USER_AGENT: USER_AGENT,
         }
 
-    def session(self, limit: int, on_opening: Callable[[], Awaitable[None]]) -> aiohttp.ClientSession:
-        """A pool of at most so many connections; the caller closes it. `on_opening` is called before each of
-        them is opened; its exceptions are raised by `exchange`.
-        """
-
-        async def before(*_: object) -> None:
-            await on_opening()
-
+    def session(self, limit: int, on_opening: Callable[..., Awaitable[None]]) -> aiohttp.ClientSession:
+        """A pool, for the caller to close. `on_opening` is called before each connection; it may raise."""
         tracing = aiohttp.TraceConfig()
-        tracing.on_connection_create_start.append(before)
+        tracing.on_connection_create_start.append(on_opening)
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=_IDLE_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -119,9 +113,7 @@ class Endpoint:
         )
 
     async def exchange(self, session: aiohttp.ClientSession, body: bytes) -> tuple[int, bytes]:
-        """The status and the body of the node's answer. Raises NoNodeError, whose text has no URL; NodeError
-        for an answer that is too large.
-        """
+        """The answer's status and body. Raises NoNodeError, without the URL; NodeError if it is too large."""
         if self._witness is None:
             return await self._exchange(session, body)
         started, status, reason = perf_counter(), 0, ""
@@ -186,9 +178,7 @@ def write_calls(calls: Sequence[RpcCall]) -> bytes:
 
 
 def read_answers(body: bytes, count: int) -> list[Answer]:
-    """The answers to so many calls, in the order of the calls, whatever order the node has chosen. Raises
-    NoNodeError when the body is no JSON-RPC.
-    """
+    """The answers to so many calls, in their order. Raises NoNodeError when the body is no JSON-RPC."""
     try:
         if count == 1:
             return [_single(body.strip())]
@@ -262,12 +252,10 @@ class _ClosedAtOnceError(BrokenOffError):
 
 
 class CheckedConnection:
-    """One connection at a time, for one user at a time.
-
-    `check_chain` is given the node's answer to eth_chainId before anything else is asked on a new connection;
-    what it raises is raised, and nothing else is asked. Then `on_opened` is called, but not for each of the
-    connections to a node that closes every one. `require_wallet` is called before each question, which it
-    prevents by raising.
+    """One connection at a time, for one user at a time. `check_chain` gets the node's answer to eth_chainId
+    before anything else is asked on a new connection, which it prevents by raising. Then `on_opened` is
+    called, but not for each connection to a node that closes every one. `require_wallet` is called before
+    each question, which it prevents by raising.
     """
 
     def __init__(
@@ -320,7 +308,7 @@ class CheckedConnection:
         else:
             self._closes_all = False
 
-    async def _on_opening(self) -> None:
+    async def _on_opening(self, *_: object) -> None:
         if not self._may_open:
             raise NotOpenError
 
@@ -350,9 +338,8 @@ class CheckedConnection:
             raise _ClosedAtOnceError(error.detail) from error
 
     async def _ask_anew(self, calls: Sequence[RpcCall]) -> list[Answer]:
-        """Ask on a new connection, after a former one, which is closed now, has named the chain. The batch
-        asks for the chain again, because another node may answer. Where batches are refused, the calls go
-        without that.
+        """Ask on a new connection, after a former one, which is closed now, has named the chain. Another node
+        may answer: the batch asks for the chain again. Where batches are refused, the calls go without.
         """
         self._closes_all, self._may_open = False, True
         try:
@@ -412,14 +399,12 @@ Attempt = NewType("Attempt", float)
 
 
 def new_attempt() -> Attempt:
-    """An attempt that begins now."""
+    """An attempt that begins now, of which several calls may be part."""
     return Attempt(asyncio.get_running_loop().time())
 
 
 class ConnectionPool:
-    """Lends checked connections, each to one user at a time; `connect` makes one when none is idle. It knows
-    the node's last failure.
-    """
+    """Lends checked connections, each to one user at a time, and knows the node's last failure."""
 
     def __init__(self, connect: Callable[[], CheckedConnection]) -> None:
         self._connect = connect
@@ -437,9 +422,7 @@ class ConnectionPool:
         self._idle.clear()
 
     async def run(self, work: Callable[[CheckedConnection], Awaitable[Asked]], attempt: Attempt) -> Asked:
-        """Do the work with a connection, and raise what it raises. Raises NoNodeError at once when the node
-        has failed since the attempt began, and has not answered since.
-        """
+        """Do the work with a connection. Raises NoNodeError if the node failed since the `attempt`."""
         async with self._lent(attempt) as connection:
             try:
                 result = await work(connection)

@@ -20,11 +20,10 @@ _READERS = 64
 
 
 class Node:
-    """A node at an http or https URL, or none; used as an async context manager.
-
-    `chain_id` is the chain that the wallet is on; None takes the node's when it is first reached, and keeps
-    it. The URL may hold credentials and appears in no answer and no log. `failure_of` orders test failures.
-    `require_wallet` is called before anything is asked on the wallet's behalf, which it prevents by raising.
+    """A node at an http or https URL, or none; used as an async context manager. Without a `chain_id` the
+    wallet takes the node's when it is first reached, and keeps it. The URL may hold credentials and appears
+    in no answer and no log. `require_wallet` is called before anything is asked on the wallet's behalf, which
+    it prevents by raising.
     """
 
     def __init__(
@@ -48,7 +47,9 @@ class Node:
 
     async def __aenter__(self) -> Self:
         if self._endpoint is not None:
-            self._readers = self._endpoint.session(_READERS, self._check_again)
+            # Behind the address of a new connection there may be another node by now.
+            check = connections.CheckedConnection.check_again
+            self._readers = self._endpoint.session(_READERS, lambda *_: self._on_connection(check))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -112,14 +113,8 @@ class Node:
         JSON values or NodeError. The calls must be such that they may be asked twice. Raises NoNodeError, at
         once when the node has failed since the `attempt` began and not answered again; WrongChainError.
         """
-        answers = await self._unless_stopped(
-            self._on_connection(lambda connection: connection.ask(calls), attempt)
-        )
+        answers = await self._unless_stopped(self._on_connection(lambda each: each.ask(calls), attempt))
         return [each if isinstance(each, NodeError) else orjson.loads(each) for each in answers]
-
-    def attempt(self) -> connections.Attempt:
-        """Begin an attempt now, of which several calls may be part."""
-        return connections.new_attempt()
 
     async def _forward(self, calls: Sequence[RpcCall]) -> list[connections.Answer]:
         status, body = await self._exchange(calls)
@@ -140,10 +135,6 @@ class Node:
             if not all(call.method in READING_METHODS for call in calls):
                 raise
         return await self._endpoint.exchange(self._readers, body)
-
-    async def _check_again(self) -> None:
-        """Check the chain again: behind the address there may be another node by now."""
-        await self._on_connection(connections.CheckedConnection.check_again)
 
     async def _on_connection(
         self,
@@ -211,7 +202,7 @@ def _sets_back(call: RpcCall) -> bool:
 
 
 def _has_set_back(call: RpcCall, answer: connections.Answer) -> bool:
-    """Whether the call has set the chain back; evm_revert answers false without such a snapshot."""
+    # evm_revert answers false without such a snapshot
     return not isinstance(answer, NodeError) and answer != b"false" and _sets_back(call)
 
 
@@ -264,13 +255,13 @@ _VERBS = (
 )
 """The name begins with one of these in any namespace. Proofs of work (eth_submitWork) are no transactions."""
 
-_PARITYS_KEY_STORE = (
+_PARITYS_KEYS = (
     r"compose|(?:new|kill|remove|export|import|change|test|set|derive|open|close|generate)"
     r"\w*(?:account|address|vault|password|secret|phrase|signer)"
 )
 
 _REFUSED = re.compile(
-    rf"\s*(?:(?:{_NAMESPACES})_|\w*_(?:{_VERBS})|parity_(?:{_PARITYS_KEY_STORE}))", re.IGNORECASE
+    rf"\s*(?:(?:{_NAMESPACES})_|\w*_(?:{_VERBS})|parity_(?:{_PARITYS_KEYS}))", re.IGNORECASE
 )
 
 

@@ -6,29 +6,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
+from bridge_server.ethereum import signing_key
 from bridge_server.ethereum.address import hex_of, quantity
-from bridge_server.ethereum.signing_key import (
-    SECRET_BYTES,
-    SignatureError,
-    personal_message_hash,
-    recover_address,
-)
 from bridge_server.ethereum.typed_data import TypedData, signed_part
+from bridge_server.kernel import errors, secrets, version
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.secrets import IdMaker
-from bridge_server.kernel.version import USER_AGENT
+from bridge_server.wallet import explaining, models
 from bridge_server.wallet.accounts import Accounts
-from bridge_server.wallet.explaining import WALLET_CHAIN_ID
-from bridge_server.wallet.models import (
-    Address,
-    Caller,
-    InvalidParamsError,
-    SendRequest,
-    StoredTransaction,
-    TransactionId,
-    UnrecognizedChainError,
-)
+from bridge_server.wallet.models import Address, Caller, InvalidParamsError
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.parameters import Params, address, arguments, data, nothing, text
 from bridge_server.wallet.rpc import wire
@@ -56,13 +41,9 @@ _SIGNATURE_BYTES = 65
 
 
 class WalletMethods:
-    """The methods of accounts, messages, typed data, permissions and the chain; `tables` has them all. With
-    `signs_for_any_chain`, typed data for another chain is signed too.
-    """
+    """The methods of accounts, messages, typed data, permissions and the chain; `tables` has them all."""
 
-    def __init__(
-        self, accounts: Accounts, signing: Signing, node: Node, *, signs_for_any_chain: bool
-    ) -> None:
+    def __init__(self, accounts: Accounts, signing: Signing, node: Node, signs_for_any_chain: bool) -> None:
         self._accounts = accounts
         self._signing = signing
         self._node = node
@@ -115,8 +96,8 @@ class WalletMethods:
 
     async def _import_raw_key(self, params: Params, _: Caller) -> Address:
         key, passphrase = arguments("personal_importRawKey", params, 2, "private key", "passphrase")
-        digits = text(key, "params[0]")
-        secret = data(digits if digits.startswith("0x") else f"0x{digits}", "params[0]", SECRET_BYTES)
+        digits = text(key, "params[0]").removeprefix("0x")
+        secret = data(f"0x{digits}", "params[0]", signing_key.SECRET_BYTES)
         return await self._accounts.import_key(secret, text(passphrase, "params[1]"))
 
     async def _unlock_account(self, params: Params, _: Caller) -> bool:
@@ -134,17 +115,17 @@ class WalletMethods:
 
     async def _recover(self, params: Params, _: Caller) -> str:
         message, signature = arguments("personal_ecRecover", params, 2, "message", "signature")
-        digest = personal_message_hash(wire.message_of(message, "params[0]"))
+        digest = signing_key.personal_message_hash(wire.message_of(message, "params[0]"))
         try:
-            return recover_address(digest, data(signature, "params[1]", _SIGNATURE_BYTES)).lower()
-        except SignatureError as error:
+            return signing_key.recover_address(digest, data(signature, "params[1]", _SIGNATURE_BYTES)).lower()
+        except signing_key.SignatureError as error:
             raise InvalidParamsError(f"params[1]: {error}.") from None
 
     async def _go_to_chain(self, method: str, params: Params, _: Caller) -> None:
         """Accept the wallet's own chain alone. Dapps ask for it when they connect (EIP-3326, EIP-3085)."""
         wanted, own = wire.read_chain(method, params), await self._node.chain_id()
         if wanted != own:
-            raise UnrecognizedChainError(wanted, own)
+            raise models.UnrecognizedChainError(wanted, own)
 
     async def _get_permissions(self, params: Params, caller: Caller) -> list[dict[str, Any]]:
         nothing("wallet_getPermissions", params)
@@ -169,7 +150,7 @@ class WalletMethods:
 
     async def _client_version(self, params: Params, _: Caller) -> str:
         nothing("web3_clientVersion", params)
-        return USER_AGENT
+        return version.USER_AGENT
 
     async def _require_own_chain(self, typed_data: TypedData) -> None:
         """EIP-712 advises user agents to refuse another chain. Typed data need not name one."""
@@ -187,16 +168,14 @@ class WalletMethods:
         """The document for an approval: its signed part, and the wallet's chain if it is known."""
         shown = signed_part(document)
         try:
-            return {**shown, WALLET_CHAIN_ID: quantity(await self._node.chain_id())}
-        except UnavailableError:
+            return {**shown, explaining.WALLET_CHAIN_ID: quantity(await self._node.chain_id())}
+        except errors.UnavailableError:
             return shown
 
 
-def _named(
-    method: Callable[[str, Params, Caller], Awaitable[Any]], names: Iterable[str]
-) -> dict[str, Method]:
+def _named(work: Callable[[str, Params, Caller], Awaitable[Any]], names: Iterable[str]) -> dict[str, Method]:
     """One function for several methods; the name of the method is its first argument."""
-    return {name: partial(method, name) for name in names}
+    return {name: partial(work, name) for name in names}
 
 
 # The methods that send and sign transactions: parameters to requests, and on to the service.
@@ -207,7 +186,7 @@ _SEND_RAW = "eth_sendRawTransaction"
 class TransactionMethods:
     """eth_sendTransaction, eth_sendRawTransaction and eth_signTransaction."""
 
-    def __init__(self, service: TransactionService, clock: Clock, ids: IdMaker) -> None:
+    def __init__(self, service: TransactionService, clock: Clock, ids: secrets.IdMaker) -> None:
         self._service = service
         self._clock = clock
         self._ids = ids
@@ -233,10 +212,10 @@ class TransactionMethods:
         [value] = arguments(SIGN, params, 1, "transaction")
         return await self._service.sign(read_transaction(value), caller)
 
-    def _asked(self, sender: Address, value: Any, caller: Caller) -> SendRequest:
+    def _asked(self, sender: Address, value: Any, caller: Caller) -> models.SendRequest:
         now_ms = self._clock.now_ms()
-        transaction_id = TransactionId(self._ids.ordered_uuid(now_ms))
-        return SendRequest(transaction_id, sender, params_text(value), now_ms, caller)
+        transaction_id = models.TransactionId(self._ids.ordered_uuid(now_ms))
+        return models.SendRequest(transaction_id, sender, params_text(value), now_ms, caller)
 
 
 # wallet_getQueuedTransaction and wallet_getQueuedTransactions: the states of requests.
@@ -246,8 +225,8 @@ _WAITING = "wallet_getQueuedTransactions"
 
 _LISTED = 1_000
 
-_ADDRESS_CHARACTERS = 42
-_HASH_CHARACTERS = 66
+_ADDRESS_LENGTH = 42
+_HASH_LENGTH = 66
 
 
 class QueuedTransactions:
@@ -269,9 +248,8 @@ class QueuedTransactions:
         return None if found is None else write_queued(found)
 
     async def waiting(self, params: Params, _: Caller) -> list[dict[str, Any]]:
-        """wallet_getQueuedTransactions [which?]: all that match, in the order of the requests. An account, or
-        None for all accounts, matches only transactions that the node does not have yet. Raises
-        InvalidParamsError.
+        """wallet_getQueuedTransactions [which?]: all that match, in the order of the requests. For an
+        account, or None for all, what the node does not have yet. Raises InvalidParamsError.
         """
         [which] = arguments(_WAITING, params, 0, "which?")
         if _names_account(which):
@@ -280,7 +258,7 @@ class QueuedTransactions:
             found = (await self._matching(which, _LISTED))[::-1]
         return [write_queued(each) for each in found]
 
-    async def _matching(self, which: Any, limit: int) -> Sequence[StoredTransaction]:
+    async def _matching(self, which: Any, limit: int) -> Sequence[models.StoredTransaction]:
         """The transactions with the id, the hash or the parameter, newest first."""
         if isinstance(which, dict):
             return await self._store.with_params(read_transaction(which).sender, params_text(which), limit)
@@ -289,25 +267,23 @@ class QueuedTransactions:
                 "params[0] must be an account, the id or hash of a transaction, or the parameter of its send."
             )
         if not which.startswith("0x"):
-            found = await self._store.get(TransactionId(which))
+            found = await self._store.get(models.TransactionId(which))
             return [] if found is None else [found]
-        is_hash = len(which) == _HASH_CHARACTERS
+        is_hash = len(which) == _HASH_LENGTH
         transaction_hash = which.lower() if is_hash else hex_of(read_signed(which).hash)
         return await self._store.with_hash(transaction_hash, limit)
 
 
 def _names_account(which: Any) -> bool:
     """Whether this is an account, or None, which stands for all accounts."""
-    return which is None or (
-        isinstance(which, str) and which[:2] == "0x" and len(which) == _ADDRESS_CHARACTERS
-    )
+    return which is None or (isinstance(which, str) and which[:2] == "0x" and len(which) == _ADDRESS_LENGTH)
 
 
 def _account(which: Any) -> Address | None:
     return None if which is None else address(which, "params[0]")
 
 
-def write_queued(stored: StoredTransaction) -> dict[str, Any]:
+def write_queued(stored: models.StoredTransaction) -> dict[str, Any]:
     """A stored transaction as JSON."""
     signed = stored.signed
     return {

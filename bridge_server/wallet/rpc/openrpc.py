@@ -45,6 +45,7 @@ def _object(required: list[str], **properties: Schema) -> Schema:
     return {"type": "object", "required": required, "properties": properties}
 
 
+_NONCE = "The account's next when it is left out; a pending transaction with it is replaced."
 _QUANTITY = "(0|[1-9a-fA-F][0-9a-fA-F]{0,63})"
 _TRANSACTION_SHAPE: dict[str, Schema] = {
     "from": shape("Address"),
@@ -56,18 +57,13 @@ _TRANSACTION_SHAPE: dict[str, Schema] = {
     "maxFeePerGas": {**shape("Quantity"), "description": "EIP-1559."},
     "maxPriorityFeePerGas": {**shape("Quantity"), "description": "EIP-1559."},
     "value": {**shape("Quantity"), "description": "In wei; 0 when it is left out."},
-    "nonce": {
-        **shape("Quantity"),
-        "description": "The account's next when it is left out; a pending transaction with it is replaced.",
-    },
+    "nonce": {**shape("Quantity"), "description": _NONCE},
     "chainId": {**shape("Quantity"), "description": "The wallet's; another is refused."},
     "accessList": {
         "type": "array",
         "description": "EIP-2930.",
         "items": _object(
-            ["address", "storageKeys"],
-            address=shape("Address"),
-            storageKeys={"type": "array", "items": shape("Hash")},
+            ["address", "storageKeys"], address=shape("Address"), storageKeys=listed(shape("Hash"))
         ),
     },
     "type": {**shape("Quantity"), "description": "EIP-2718: 0x0, 0x1 or 0x2."},
@@ -84,12 +80,9 @@ SHAPES: dict[str, Schema] = {
         ["types", "primaryType", "domain", "message"],
         types={
             "type": "object",
-            "additionalProperties": {
-                "type": "array",
-                "items": _object(["name", "type"], name={"type": "string"}, type={"type": "string"}),
-            },
+            "additionalProperties": listed(_object(["name", "type"], name=TEXT, type=TEXT)),
         },
-        primaryType={"type": "string"},
+        primaryType=TEXT,
         domain={"type": "object"},
         message={"type": "object"},
     ),
@@ -97,7 +90,7 @@ SHAPES: dict[str, Schema] = {
         "type": "object",
         "required": ["id", "state", "from", "hash", "nonce", "chainId", "transaction", "error", "attempts"],
         "properties": {
-            "id": {"type": "string"},
+            "id": TEXT,
             "state": {"type": "string", "enum": [state.value for state in TransactionState]},
             "from": shape("Address"),
             "hash": perhaps(shape("Hash")),
@@ -110,12 +103,9 @@ SHAPES: dict[str, Schema] = {
     },
     "Permission": _object(
         ["invoker", "parentCapability", "caveats"],
-        invoker={"type": "string"},
+        invoker=TEXT,
         parentCapability={"const": "eth_accounts"},
-        caveats={
-            "type": "array",
-            "items": _object(["type", "value"], type={"type": "string"}, value={"type": "array"}),
-        },
+        caveats=listed(_object(["type", "value"], type=TEXT, value={"type": "array"})),
     ),
     "PermissionRequest": _object(["eth_accounts"], eth_accounts={"type": "object"}),
     "Chain": _object(["chainId"], chainId=shape("Quantity")),
@@ -137,9 +127,7 @@ class MethodParameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedMethod:
-    """A method. `params` and `result` of the example are the values; `varies` says that the result differs
-    from call to call, or from wallet to wallet.
-    """
+    """A method. `example` has the parameters' values; `varies`: the result differs from call to call."""
 
     name: str
     tag: str
@@ -209,19 +197,14 @@ QUEUED = {
 # account is imported before it is unlocked. A test calls each example.
 
 _SIGNING = (wire.UNAUTHORIZED, wire.USER_REJECTED, wire.RESOURCE_UNAVAILABLE)
-_SENDING = (
-    *_SIGNING,
-    wire.INVALID_STATE,
-    wire.TRANSACTION_REJECTED,
-    wire.DISCONNECTED,
-    wire.CHAIN_DISCONNECTED,
-)
 _CHAIN = (wire.DISCONNECTED, wire.CHAIN_DISCONNECTED)
+_SENDING = (*_SIGNING, wire.INVALID_STATE, wire.TRANSACTION_REJECTED, *_CHAIN)
 
 
 _ACCOUNT = MethodParameter("account", shape("Address"), "An account of the wallet.")
 _MESSAGE = MethodParameter("message", shape("Data"), "The bytes of the message; of a text its UTF-8.")
 _PASSPHRASE = MethodParameter("passphrase", TEXT, "The passphrase of the account's key file.")
+_OPENING = MethodParameter("passphrase", TEXT, "Opens a locked account.", required=False)
 _TRANSACTION = MethodParameter("transaction", shape("Transaction"))
 _WHICH = MethodParameter(
     "which",
@@ -229,6 +212,10 @@ _WHICH = MethodParameter(
     "An account, an id, a hash, a signed transaction, or the parameter of the send.",
     required=False,
 )
+_SECONDS = MethodParameter(
+    "seconds", perhaps({"type": "integer", "minimum": 0}),
+    "300 when it is left out; 0 is until the server stops.", required=False,
+)  # fmt: skip
 _NAMED_CHAIN = MethodParameter("chain", shape("Chain"), "Members beside chainId are ignored.")
 _SEE_ACCOUNTS = MethodParameter("permission", shape("PermissionRequest"))
 
@@ -263,13 +250,8 @@ METHODS: tuple[DescribedMethod, ...] = (
     DescribedMethod(
         name="personal_sign", tag="sign",
         summary="Sign a message behind its prefix (EIP-191). The message comes first.",
-        parameters=(
-            _MESSAGE,
-            _ACCOUNT,
-            MethodParameter("passphrase", TEXT, "Opens a locked account.", required=False),
-        ),
-        result_name="signature", result=shape("Signature"), errors=_SIGNING,
-        example=[HELLO, ALICE], example_result=HELLO_SIGNED,
+        parameters=(_MESSAGE, _ACCOUNT, _OPENING), result_name="signature", result=shape("Signature"),
+        errors=_SIGNING, example=[HELLO, ALICE], example_result=HELLO_SIGNED,
     ),
     DescribedMethod(
         name="eth_sign", tag="sign",
@@ -283,8 +265,7 @@ METHODS: tuple[DescribedMethod, ...] = (
     DescribedMethod(
         name="personal_ecRecover", tag="sign", summary="Find the account that has signed a message.",
         parameters=(_MESSAGE, MethodParameter("signature", shape("Data"), "65 bytes.")),
-        result_name="account", result=shape("Address"),
-        example=[HELLO, HELLO_SIGNED], example_result=ALICE,
+        result_name="account", result=shape("Address"), example=[HELLO, HELLO_SIGNED], example_result=ALICE,
     ),
     DescribedMethod(
         name="eth_signTransaction", tag="transactions",
@@ -336,15 +317,8 @@ METHODS: tuple[DescribedMethod, ...] = (
     ),
     DescribedMethod(
         name="personal_unlockAccount", tag="accounts", summary="Open an account's key for a time.",
-        parameters=(
-            _ACCOUNT,
-            _PASSPHRASE,
-            MethodParameter(
-                "seconds", perhaps({"type": "integer", "minimum": 0}),
-                "300 when it is left out; 0 is until the server stops.", required=False,
-            ),
-        ),
-        result_name="unlocked", result=TRUTH, errors=(wire.UNAUTHORIZED, wire.INVALID_STATE),
+        parameters=(_ACCOUNT, _PASSPHRASE, _SECONDS), result_name="unlocked", result=TRUTH,
+        errors=(wire.UNAUTHORIZED, wire.INVALID_STATE),
         example=[IMPORTED, "open sesame", 60], example_result=True,
     ),
     DescribedMethod(
@@ -364,9 +338,8 @@ METHODS: tuple[DescribedMethod, ...] = (
     _to_chain("wallet_switchEthereumChain", "Null for the wallet's chain, else the error 4902 (EIP-3326)."),
     _to_chain("wallet_addEthereumChain", "Null for the wallet's chain, else the error 4902 (EIP-3085)."),
     DescribedMethod(
-        name="web3_clientVersion", tag="server",
-        summary="Name and version of the server.", result_name="version",
-        result=TEXT, example_result=USER_AGENT, varies=True,
+        name="web3_clientVersion", tag="server", summary="Name and version of the server.",
+        result_name="version", result=TEXT, example_result=USER_AGENT, varies=True,
     ),
     DescribedMethod(
         name="wallet_getPermissions", tag="accounts",
@@ -382,9 +355,8 @@ METHODS: tuple[DescribedMethod, ...] = (
     ),
     DescribedMethod(
         name="wallet_revokePermissions", tag="accounts",
-        summary="Changes nothing: dapps call it when they disconnect.",
-        parameters=(_SEE_ACCOUNTS,), result_name="nothing", result=NOTHING,
-        example=[{"eth_accounts": {}}], example_result=None,
+        summary="Changes nothing: dapps call it when they disconnect.", parameters=(_SEE_ACCOUNTS,),
+        result_name="nothing", result=NOTHING, example=[{"eth_accounts": {}}], example_result=None,
     ),
     DescribedMethod(
         name="rpc.discover", tag="server", summary="This document (OpenRPC).", result_name="document",
@@ -448,16 +420,15 @@ def _method(row: DescribedMethod) -> dict[str, Any]:
         "tags": [{"name": row.tag}],
         "summary": row.summary,
         "paramStructure": "by-position",
-        "params": [_parameter(each) for each in row.parameters],
+        "params": [
+            {"name": each.name, "required": each.required, "schema": each.schema}
+            | ({"summary": each.summary} if each.summary else {})
+            for each in row.parameters
+        ],
         "result": {"name": row.result_name, "schema": row.result},
         "errors": [{"code": code, "message": MEANING_OF_CODE[code]} for code in codes],
         "examples": [_example(row)],
     }
-
-
-def _parameter(parameter: MethodParameter) -> dict[str, Any]:
-    described = {"name": parameter.name, "required": parameter.required, "schema": parameter.schema}
-    return {**described, "summary": parameter.summary} if parameter.summary else described
 
 
 def _example(row: DescribedMethod) -> dict[str, Any]:

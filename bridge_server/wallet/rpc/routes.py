@@ -16,9 +16,8 @@ import structlog
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from bridge_server.kernel import fields, token_bucket
 from bridge_server.kernel.errors import BridgeError, ForbiddenError, UnavailableError
-from bridge_server.kernel.fields import is_loopback_address
-from bridge_server.kernel.token_bucket import Limit
 from bridge_server.outbox.guarded_client import read_bounded
 from bridge_server.wallet import parameters
 from bridge_server.wallet.models import Caller, MethodNotFoundError, RpcCall
@@ -26,6 +25,7 @@ from bridge_server.wallet.node.node import Node, is_refused
 from bridge_server.wallet.parameters import Params
 from bridge_server.wallet.rpc.methods import Method, MethodTable
 from bridge_server.wallet.rpc.wire import RpcAnswer, RpcBody, rpc_error_of
+from bridge_server.web import routes
 from bridge_server.web.addresses import ClientAddresses, Hosts, host_of
 from bridge_server.web.answers import DocumentPage, json_answer, no_content
 from bridge_server.web.bodies import require_json
@@ -39,16 +39,7 @@ from bridge_server.web.json_rpc import (
     write_result,
 )
 from bridge_server.web.problems import REQUEST_ID
-from bridge_server.web.routes import (
-    ANY_PAGE,
-    UNCHANGED,
-    About,
-    Access,
-    AllowedOrigins,
-    DescribedAnswer,
-    Handler,
-    Route,
-)
+from bridge_server.web.routes import About, Access, AllowedOrigins, DescribedAnswer, Handler, Route
 
 # Access to the wallet, decided by the head of a request.
 #
@@ -99,7 +90,7 @@ class WalletGuard:
     def _is_local(self, request: web.Request) -> bool:
         """Whether the client is on this machine, not only the proxy that forwards for it."""
         peer = request.remote or ""
-        if not is_loopback_address(peer):
+        if not fields.is_loopback_address(peer):
             return False
         headers = request.headers
         if not any(map(_is_forwarding, headers)):
@@ -109,7 +100,7 @@ class WalletGuard:
             self._addresses.trusts(peer)
             and "X-Forwarded-For" in headers
             and "Forwarded" not in headers
-            and all(is_loopback_address(hop.strip()) for hop in hops)
+            and all(fields.is_loopback_address(hop.strip()) for hop in hops)
         )
 
 
@@ -137,9 +128,7 @@ _SECONDS_APART = 0.001
 
 
 class SigningTurns:
-    """Lets one call pass at each turn of the event loop. `others_wait`: whether other requests wait;
-    `others_work`: whether threads work.
-    """
+    """Lets one call pass at each turn of the event loop, while other requests wait or threads work."""
 
     def __init__(self, others_wait: Callable[[], bool], others_work: Callable[[], bool]) -> None:
         self._others_wait = others_wait
@@ -284,7 +273,7 @@ class WalletHandlers:
         if method is not None:
             return method
         if _METHOD_OF_THE_RELAY.match(name):
-            return partial(_method_of_the_relay, name, relay_url)
+            return partial(_method_of_relay, name, relay_url)
         return partial(_no_such_method, name) if is_refused(name) else None
 
     async def _ask_node(self, calls: Sequence[MethodCall], caller: Caller) -> list[bytes | None]:
@@ -294,9 +283,7 @@ class WalletHandlers:
             answers = await self._node.forward([RpcCall(call.method, call.params) for call in calls])
         except BridgeError as error:
             answers = [error] * len(calls)
-        return [
-            _response(call, answer, caller.request_id) for answer, call in zip(answers, calls, strict=True)
-        ]
+        return [_response(call, each, caller.request_id) for each, call in zip(answers, calls, strict=True)]
 
 
 def _response(request: Request, outcome: Any, request_id: str) -> bytes | None:
@@ -327,12 +314,10 @@ async def _no_such_method(name: str, _params: Params, _caller: Caller) -> NoRetu
     )
 
 
-async def _method_of_the_relay(
-    name: str, relay_url: Callable[[], str], _params: Params, _caller: Caller
-) -> NoReturn:
+async def _method_of_relay(name: str, url: Callable[[], str], _params: Params, _caller: Caller) -> NoReturn:
     raise MethodNotFoundError(
         f"{name[:_SHOWN_CHARACTERS]} is a method of the relay, not of the wallet, and the node is not asked "
-        f"for it. The relay is the WebSocket at {relay_url()}"
+        f"for it. The relay is the WebSocket at {url()}"
     )
 
 
@@ -433,9 +418,7 @@ class WalletElsewhere:
         return web.Response(status=answer.status, body=bytes(content), headers=headers)
 
     async def _unless_moved(self, url: str, exchange: Coroutine[None, None, web.Response]) -> web.Response:
-        """The answer of the process at the URL. Raises TimeoutError once another one has the wallet: a frozen
-        process does not answer.
-        """
+        """The answer of the process at the URL. Raises TimeoutError once another one has the wallet."""
         task = asyncio.create_task(exchange)
         try:
             while not (await asyncio.wait([task], timeout=_LOOK_SECONDS))[0]:
@@ -447,11 +430,11 @@ class WalletElsewhere:
             task.cancel()
 
 
-def moving_rpc(here: WalletHandlers, elsewhere: WalletElsewhere, is_here: Callable[[], bool]) -> Handler:
+def moving_rpc(here: WalletHandlers, there: WalletElsewhere, is_here: Callable[[], bool]) -> Handler:
     """The endpoint of a wallet that is in one of several processes: the one that has it answers the call."""
 
     async def rpc(request: web.Request) -> web.StreamResponse:
-        return await (here if is_here() else elsewhere).rpc(request)
+        return await (here if is_here() else there).rpc(request)
 
     return rpc
 
@@ -519,16 +502,16 @@ def wallet_routes(rpc: Handler, access: Access, body_limit_bytes: int) -> tuple[
     )  # fmt: skip
 
 
-def description_routes(every_request: Limit) -> tuple[Route, ...]:
+def description_routes(every_request: token_bucket.Limit) -> tuple[Route, ...]:
     """`GET /openrpc.json`, for everyone: it says what the wallet can do, and nothing of its accounts."""
     document = DocumentPage(written_openrpc)
     return (
         Route(
             method="GET", path="/openrpc.json", name="openrpc", handler=document.answer,
-            access=ANY_PAGE, limits=(every_request,),
+            access=routes.ANY_PAGE, limits=(every_request,),
             about=About(
                 work=written_openrpc, tag=_TAG, summary="The wallet's methods", needs_database=False,
-                answers=(DescribedAnswer(200, "The document.", dict[str, Any]), UNCHANGED),
+                answers=(DescribedAnswer(200, "The document.", dict[str, Any]), routes.UNCHANGED),
             ),
         ),
     )  # fmt: skip

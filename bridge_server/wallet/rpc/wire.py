@@ -1,7 +1,4 @@
-"""JSON of the wallet's methods (docs/protocol.md, D): parameters by position to values, failures to errors.
-
-A wrong value is refused with its place, such as `params[1]`.
-"""
+"""JSON of the wallet's methods (docs/protocol.md, D): parameters to values, failures to errors."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,19 +10,8 @@ from pydantic import Field, WithJsonSchema
 from bridge_server.ethereum.address import HexError, address_of, data_of
 from bridge_server.ethereum.typed_data import TypedData, TypedDataError, read_typed_data
 from bridge_server.kernel import errors
-from bridge_server.wallet.models import (
-    Address,
-    Caller,
-    InvalidParamsError,
-    MethodNotFoundError,
-    NoChainError,
-    NodeError,
-    NoNodeError,
-    SignatureRejectedError,
-    TransactionRefusedError,
-    UnrecognizedChainError,
-    WrongChainError,
-)
+from bridge_server.wallet import models
+from bridge_server.wallet.models import Address, Caller, InvalidParamsError
 from bridge_server.wallet.parameters import Params, arguments, chain_id, checked, text
 from bridge_server.web.bodies import parse_value
 from bridge_server.web.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MOST_VALUES, RpcError
@@ -167,32 +153,30 @@ CODE_OF_KIND: dict[type[errors.BridgeError], int] = {
     errors.UnsupportedMediaError: INVALID_PARAMS,
     errors.NotAuthenticatedError: UNAUTHORIZED,
     errors.ForbiddenError: UNAUTHORIZED,
-    SignatureRejectedError: USER_REJECTED,
+    models.SignatureRejectedError: USER_REJECTED,
     errors.NotFoundError: RESOURCE_NOT_FOUND,
     errors.GoneError: RESOURCE_NOT_FOUND,
-    MethodNotFoundError: METHOD_NOT_FOUND,
+    models.MethodNotFoundError: METHOD_NOT_FOUND,
     errors.ConflictError: INVALID_STATE,
-    WrongChainError: CHAIN_DISCONNECTED,
-    UnrecognizedChainError: UNRECOGNIZED_CHAIN,
-    TransactionRefusedError: TRANSACTION_REJECTED,
+    models.WrongChainError: CHAIN_DISCONNECTED,
+    models.UnrecognizedChainError: UNRECOGNIZED_CHAIN,
+    models.TransactionRefusedError: TRANSACTION_REJECTED,
     errors.LimitError: LIMIT_EXCEEDED,
     errors.UnavailableError: RESOURCE_UNAVAILABLE,
     errors.TooSlowError: RESOURCE_UNAVAILABLE,
     errors.UpstreamError: RESOURCE_UNAVAILABLE,
-    NoNodeError: DISCONNECTED,
-    NoChainError: DISCONNECTED,
+    models.NoNodeError: DISCONNECTED,
+    models.NoChainError: DISCONNECTED,
 }
 
 log = structlog.get_logger()
 
 
 def rpc_error_of(error: Exception, method: str, request_id: str) -> RpcError:
-    """The error object for a failure in a method. An unexpected exception is logged, and the error object has
-    no detail of it.
-    """
-    if isinstance(error, NodeError):
+    """The error object for a failure in a method. An unexpected exception is logged, without detail in it."""
+    if isinstance(error, models.NodeError):
         return RpcError(error.rpc_code, error.detail, error.data, error.has_data)
-    if isinstance(error, TransactionRefusedError):
+    if isinstance(error, models.TransactionRefusedError):
         return RpcError(TRANSACTION_REJECTED, error.detail, error.data, has_data=error.data is not None)
     if isinstance(error, errors.BridgeError):
         nearest = next(kind for kind in type(error).__mro__ if kind in CODE_OF_KIND)

@@ -12,18 +12,8 @@ from bridge_server.ethereum.address import HexError
 from bridge_server.kernel.background import KeyedLock, Stopping
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, UnavailableError
-from bridge_server.wallet.models import (
-    Address,
-    NodeError,
-    NoNodeError,
-    RpcCall,
-    SignatureRejectedError,
-    StoredTransaction,
-    TransactionId,
-    TransactionRefusedError,
-    TransactionState,
-    WrongChainError,
-)
+from bridge_server.wallet import models
+from bridge_server.wallet.models import NodeError, NoNodeError, RpcCall, StoredTransaction
 from bridge_server.wallet.node.connections import Attempt
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.transactions.requests import Filling, nonce_of
@@ -63,24 +53,12 @@ _PRICE = re.compile(
 )
 
 
-def says_known(error: NodeError) -> bool:
-    """Whether the node has the transaction already."""
-    return _KNOWN.search(error.detail) is not None
-
-
-def says_not_now(error: NodeError) -> bool:
-    """Whether the node may take the transaction at another time, unchanged."""
-    if _PASSING.search(error.detail):
-        return True
-    return error.rpc_code in _PASSING_CODES and _INVALID.search(error.detail) is None
-
-
 def says_not_at_this_price(error: NodeError) -> bool:
     """Whether an invalid transaction is so only for its price or its account's funds, which change."""
     return _PRICE.search(error.detail) is not None
 
 
-class OtherChainError(WrongChainError):
+class OtherChainError(models.WrongChainError):
     """The transaction was requested for another chain than the wallet is on now."""
 
 
@@ -94,10 +72,10 @@ class LossReport:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._written_at_us: dict[tuple[Address, str], int] = {}
-        self._unwritten: Counter[tuple[Address, str]] = Counter()
+        self._written_at_us: dict[tuple[models.Address, str], int] = {}
+        self._unwritten: Counter[tuple[models.Address, str]] = Counter()
 
-    def add(self, account: Address, count: int, reason: str) -> None:
+    def add(self, account: models.Address, count: int, reason: str) -> None:
         """Count transactions of the account that were lost."""
         key, now_us = (account, reason), self._clock.elapsed_us()
         while self._written_at_us and now_us - next(iter(self._written_at_us.values())) >= _MINUTE_US:
@@ -120,12 +98,9 @@ _LOSSES = (TransactionEvent.DROP, TransactionEvent.SET_BACK)
 
 class Broadcasting:
     """Gives transactions to the node, an account's one after the other, and compares what is stored, sent or
-    mined, with what the node knows. The account's `turn` must be held.
-
-    A transaction that the node has dropped is broadcast again, after growing pauses. But when the node does
-    not know a mined one, the chain was set back, as development nodes do. Then all transactions of the
-    account that the node does not know are forgotten: they belong to a history that is gone.
-
+    mined, with what the node knows. The account's `turn` must be held. A transaction that the node has
+    dropped is broadcast again, after growing pauses. When the node does not know a mined one, the chain was
+    set back, as development nodes do: all transactions of the account that it does not know are forgotten.
     `attempt` is passed to `Node.ask`.
     """
 
@@ -144,7 +119,7 @@ class Broadcasting:
         self._announced = 0
         node.on_set_back(self._forget)
 
-    def turn(self, sender: Address) -> AbstractAsyncContextManager[None]:
+    def turn(self, sender: models.Address) -> AbstractAsyncContextManager[None]:
         """Have the account for oneself inside."""
         return self._locks.taken(sender)
 
@@ -158,12 +133,12 @@ class Broadcasting:
         except NoNodeError as error:
             await self.postpone({stored.request.transaction_id: stored.attempts}, error.detail)
             return ZERO_HASH
-        except WrongChainError as error:  # no node has seen it
+        except models.WrongChainError as error:  # no node has seen it
             await self._refuse(stored, error.detail)
             raise
         if refusal is not None:
             await self._refuse(stored, refusal.detail)
-            raise TransactionRefusedError(refusal.detail, refusal.data)
+            raise models.TransactionRefusedError(refusal.detail, refusal.data)
         return stored.signed.transaction_hash
 
     async def broadcast_again(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
@@ -183,19 +158,17 @@ class Broadcasting:
 
     async def require_chain(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
         """Raise OtherChainError unless it is for the wallet's chain, and NoNodeError when that is unknown."""
-        chain_id = await self._node.chain_id(attempt)
-        if stored.chain_id not in (None, chain_id):
-            raise OtherChainError(
-                f"It is for chain {stored.chain_id}, and the wallet is on chain {chain_id}."
-            )
+        own = await self._node.chain_id(attempt)
+        if stored.chain_id not in (None, own):
+            raise OtherChainError(f"It is for chain {stored.chain_id}, and the wallet is on chain {own}.")
 
     async def settle(self, stored: StoredTransaction, error: BridgeError) -> None:
         """Store the reason why a waiting transaction was not broadcast, for good or for now."""
-        if isinstance(error, TransactionRefusedError):
+        if isinstance(error, models.TransactionRefusedError):
             return  # that is stored already
         if isinstance(error, UnavailableError) and self._stopping.has_begun:
             return  # it goes on after the restart
-        if isinstance(error, SignatureRejectedError | InvalidInputError):
+        if isinstance(error, models.SignatureRejectedError | InvalidInputError):
             await self._refuse(stored, error.detail)
         else:  # such as an account that is locked, or a node that gives no price
             await self.postpone({stored.request.transaction_id: stored.attempts}, error.detail)
@@ -206,23 +179,22 @@ class Broadcasting:
         log.info("transaction_refused", transaction_id=transaction_id, reason=error)
         await _try_to_store(self._store.refuse(transaction_id, error, self._clock.now_ms()))
 
-    async def postpone(self, attempts: Mapping[TransactionId, int], error: str) -> None:
+    async def postpone(self, attempts: Mapping[models.TransactionId, int], error: str) -> None:
         """Try these again later, and later still after each attempt that fails."""
         now_ms = self._clock.now_ms()
         due = {transaction_id: now_ms + delay_ms(number) for transaction_id, number in attempts.items()}
         await _try_to_store(self._store.postpone(due, error))
 
-    async def catch_up(self, sender: Address, attempt: Attempt) -> int:
-        """The account's next nonce as far as the node knows; transactions from there on are read.
-        Transactions that the node has dropped are in the account's queue after that. Raises NoNodeError,
-        WrongChainError, NodeError.
+    async def catch_up(self, sender: models.Address, attempt: Attempt) -> int:
+        """The account's next nonce as far as the node knows; transactions from there on are read, and what
+        the node has dropped is in the account's queue then. Raises NoNodeError, WrongChainError, NodeError.
         """
         chain_id = await self._node.chain_id(attempt)
         count = await self.filling.pending_count(sender, attempt)
         await self._look_at(chain_id, sender, count, count)
         return count
 
-    def is_paused(self, transaction_id: TransactionId) -> bool:
+    def is_paused(self, transaction_id: models.TransactionId) -> bool:
         """Whether the node has dropped it too often for an immediate broadcast."""
         return self._pauses.is_paused(transaction_id)
 
@@ -261,9 +233,10 @@ class Broadcasting:
 
     async def _has_it_anyway(self, error: NodeError, transaction_hash: str) -> bool:
         """Whether the node, which did not take the transaction, has it already, in its pool or in a block."""
-        if says_known(error):
+        if _KNOWN.search(error.detail):
             return True
-        if says_not_now(error):
+        is_passing = error.rpc_code in _PASSING_CODES and not _INVALID.search(error.detail)
+        if is_passing or _PASSING.search(error.detail):
             raise NoNodeError(f"The node does not take it now: {error.detail}")
         (found,) = await self._node.ask([RpcCall("eth_getTransactionByHash", [transaction_hash])])
         if isinstance(found, NodeError):
@@ -282,20 +255,18 @@ class Broadcasting:
                 if count is not None:
                     await self._look_at(chain_id, sender, count, lowest_sent.get(sender, count))
 
-    async def _look_at(self, chain_id: int, sender: Address, count: int, from_nonce: int) -> None:
-        """Read everything from the `count` on, or from a lower nonce if that is one. `count` is how many
-        transactions of the account the node says there are.
-        """
+    async def _look_at(self, chain_id: int, sender: models.Address, count: int, from_nonce: int) -> None:
+        """Read transactions from the lower nonce on. The node says that there are `count` of the account."""
         followed = [
             each
             for each in await self._store.followed(chain_id, sender, min(from_nonce, count))
-            if each.state is not TransactionState.MINED or _nonce(each) >= count
+            if each.state is not models.TransactionState.MINED or _nonce(each) >= count
         ]
-        if all(each.state is TransactionState.SIGNED for each in followed) and not self._is_set_back:
+        if all(each.state is models.TransactionState.SIGNED for each in followed) and not self._is_set_back:
             return
         found = await self._find(followed)
         pairs = list(zip(followed, found, strict=True))
-        if any(each.state is TransactionState.MINED and answer is None for each, answer in pairs):
+        if any(each.state is models.TransactionState.MINED and answer is None for each, answer in pairs):
             self._is_set_back = True  # for the other accounts too, which are read next
         events: dict[TransactionEvent, list[StoredTransaction]] = defaultdict(list)
         for each, answer in pairs:
@@ -315,7 +286,7 @@ class Broadcasting:
         except BridgeError as error:  # the next check knows it still
             log.warning("node_not_asked", reason=error.detail)
 
-    async def _count(self, sender: Address) -> int | None:
+    async def _count(self, sender: models.Address) -> int | None:
         """The number of the account's transactions on the chain; None when the node gives no number."""
         (answer,) = await self._node.ask([RpcCall("eth_getTransactionCount", [sender, "latest"])])
         try:
@@ -333,15 +304,15 @@ class Broadcasting:
         return found
 
     async def _store_event(
-        self, sender: Address, event: TransactionEvent, transactions: Sequence[StoredTransaction]
+        self, sender: models.Address, event: TransactionEvent, transactions: Sequence[StoredTransaction]
     ) -> None:
         reason = _REASONS.get(event)
         if reason is not None and event in _LOSSES:
             self._losses.add(sender, len(transactions), reason)
         pauses_ms = {}
         if event is TransactionEvent.DROP:
-            ids = [each.request.transaction_id for each in transactions]
-            pauses_ms = {transaction_id: self._pauses.add(transaction_id) for transaction_id in ids}
+            ids = (each.request.transaction_id for each in transactions)
+            pauses_ms = {each: self._pauses.add(each) for each in ids}
         await self._store.move(transactions, event, reason, self._clock.now_ms(), pauses_ms=pauses_ms)
 
 

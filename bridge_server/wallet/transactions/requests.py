@@ -7,42 +7,13 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from bridge_server.ethereum import transactions
 from bridge_server.ethereum.address import HexError, address_of, data_of, hex_of, quantity, quantity_of
-from bridge_server.ethereum.transactions import (
-    ACCESS_LIST_TYPE,
-    FEE_MARKET_TYPE,
-    LEGACY_TYPE,
-    MAX_GAS,
-    MAX_WEI,
-    AccessList,
-    AccessListTransaction,
-    FeeMarketTransaction,
-    LegacyTransaction,
-    RawTransaction,
-    RawTransactionError,
-    Transaction,
-    read_raw_transaction,
-)
-from bridge_server.wallet.models import (
-    Address,
-    InvalidParamsError,
-    NoChainError,
-    NodeError,
-    NoNodeError,
-    RpcCall,
-)
+from bridge_server.wallet import models, parameters
+from bridge_server.wallet.models import Address, InvalidParamsError, NodeError, NoNodeError, RpcCall
 from bridge_server.wallet.node.connections import Attempt
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.parameters import (
-    PLACE,
-    RequestFields,
-    access_list,
-    chain_id,
-    up_to,
-    whole_number,
-    written_access_list,
-)
-from bridge_server.wallet.parameters import data as data_parameter
+from bridge_server.wallet.parameters import PLACE, RequestFields, access_list, chain_id, up_to, whole_number
 
 MAX_NONCE = 2**63 - 1
 """The greatest that is stored. EIP-2681 allows one bit more, and no account gets there."""
@@ -51,9 +22,9 @@ nonce_of = up_to(MAX_NONCE)
 """Reads a QUANTITY that is a nonce, or how many transactions an account has. Raises HexError."""
 
 _NAMES_OF_TYPES = {
-    LEGACY_TYPE: "a legacy transaction",
-    ACCESS_LIST_TYPE: "a transaction with an access list (EIP-2930)",
-    FEE_MARKET_TYPE: "a fee market transaction (EIP-1559)",
+    transactions.LEGACY_TYPE: "a legacy transaction",
+    transactions.ACCESS_LIST_TYPE: "a transaction with an access list (EIP-2930)",
+    transactions.FEE_MARKET_TYPE: "a fee market transaction (EIP-1559)",
 }
 _PRICES_OF_FEE_MARKET = ("maxFeePerGas", "maxPriorityFeePerGas")
 
@@ -72,27 +43,27 @@ class TransactionRequest(NamedTuple):
     max_priority_fee_per_gas: int | None
     nonce: int | None
     chain_id: int | None
-    access_list: AccessList
+    access_list: transactions.AccessList
 
-    def transaction(self, nonce: int) -> Transaction:
+    def transaction(self, nonce: int) -> transactions.Transaction:
         """The transaction to sign; everything else must be filled in. Raises TransactionError."""
         assert self.chain_id is not None
         assert self.gas is not None
-        if self.type == FEE_MARKET_TYPE:
+        if self.type == transactions.FEE_MARKET_TYPE:
             assert self.max_fee_per_gas is not None
             assert self.max_priority_fee_per_gas is not None
-            return FeeMarketTransaction(
+            return transactions.FeeMarketTransaction(
                 chain_id=self.chain_id, nonce=nonce, gas=self.gas, to=self.to, value=self.value,
                 data=self.data, access_list=self.access_list, max_fee_per_gas=self.max_fee_per_gas,
                 max_priority_fee_per_gas=self.max_priority_fee_per_gas,
             )  # fmt: skip
         assert self.gas_price is not None
-        if self.type == ACCESS_LIST_TYPE:
-            return AccessListTransaction(
+        if self.type == transactions.ACCESS_LIST_TYPE:
+            return transactions.AccessListTransaction(
                 chain_id=self.chain_id, nonce=nonce, gas=self.gas, to=self.to, value=self.value,
                 data=self.data, access_list=self.access_list, gas_price=self.gas_price,
             )  # fmt: skip
-        return LegacyTransaction(
+        return transactions.LegacyTransaction(
             chain_id=self.chain_id, nonce=nonce, gas=self.gas, to=self.to, value=self.value,
             data=self.data, gas_price=self.gas_price,
         )  # fmt: skip
@@ -113,7 +84,7 @@ def read_transaction(value: object) -> TransactionRequest:
         data=data or same or b"",
         value=fields.read("value", quantity_of) or 0,
         type=_type(fields),
-        gas=fields.read("gas", up_to(MAX_GAS)),
+        gas=fields.read("gas", up_to(transactions.MAX_GAS)),
         gas_price=fields.read("gasPrice", quantity_of),
         max_fee_per_gas=fields.read("maxFeePerGas", quantity_of),
         max_priority_fee_per_gas=fields.read("maxPriorityFeePerGas", quantity_of),
@@ -128,11 +99,11 @@ def read_transaction(value: object) -> TransactionRequest:
     return request
 
 
-def read_signed(value: object) -> RawTransaction:
+def read_signed(value: object) -> transactions.RawTransaction:
     """Read the parameter of eth_sendRawTransaction; raises InvalidParamsError."""
     try:
-        return read_raw_transaction(data_parameter(value, PLACE))
-    except RawTransactionError as error:
+        return transactions.read_raw_transaction(parameters.data(value, PLACE))
+    except transactions.RawTransactionError as error:
         raise InvalidParamsError(f"{PLACE} is not a signed transaction: {error}.") from None
 
 
@@ -157,8 +128,8 @@ def write_transaction(request: TransactionRequest) -> dict[str, Any]:
         document["to"] = request.to
     document |= {name: quantity(number) for name, number in numbers.items() if number is not None}
     document["data"] = hex_of(request.data)
-    if request.type != LEGACY_TYPE:
-        document["accessList"] = written_access_list(request.access_list)
+    if request.type != transactions.LEGACY_TYPE:
+        document["accessList"] = parameters.written_access_list(request.access_list)
     return document
 
 
@@ -168,10 +139,10 @@ def _type(fields: RequestFields) -> int:
         kind = fields.read("type", whole_number)
         if kind is not None and kind not in _NAMES_OF_TYPES:
             fields.fault("type", "must be 0x0, 0x1 or 0x2: this wallet signs no others.")
-        return LEGACY_TYPE if kind is None else kind
+        return transactions.LEGACY_TYPE if kind is None else kind
     if fields.first(*_PRICES_OF_FEE_MARKET):
-        return FEE_MARKET_TYPE
-    return ACCESS_LIST_TYPE if fields.has("accessList") else LEGACY_TYPE
+        return transactions.FEE_MARKET_TYPE
+    return transactions.ACCESS_LIST_TYPE if fields.has("accessList") else transactions.LEGACY_TYPE
 
 
 def _check_together(fields: RequestFields, request: TransactionRequest) -> None:
@@ -191,11 +162,11 @@ def _check_together(fields: RequestFields, request: TransactionRequest) -> None:
 
 def _check_type(fields: RequestFields, request: TransactionRequest, kind: str) -> None:
     price = fields.first(*_PRICES_OF_FEE_MARKET)
-    if request.type == FEE_MARKET_TYPE and fields.has("gasPrice"):
+    if request.type == transactions.FEE_MARKET_TYPE and fields.has("gasPrice"):
         fields.fault("gasPrice", f"does not belong to {kind}: leave it out, or name no other price.")
-    if request.type != FEE_MARKET_TYPE and price is not None:
+    if request.type != transactions.FEE_MARKET_TYPE and price is not None:
         fields.fault(price, f"does not belong to {kind}: leave out the type, or make it 0x2.")
-    if request.type == LEGACY_TYPE and fields.has("accessList"):
+    if request.type == transactions.LEGACY_TYPE and fields.has("accessList"):
         fields.fault("accessList", f"does not belong to {kind}: leave out the type, or make it 0x1 or 0x2.")
 
 
@@ -209,9 +180,7 @@ _LATEST_BLOCK = RpcCall("eth_getBlockByNumber", ["latest", False])
 
 
 class Filling:
-    """Fills in all but the nonce. Raises NoNodeError when it takes a node and there is none to ask. `attempt`
-    is passed to `Node.ask`.
-    """
+    """Fills in all but the nonce. Raises NoNodeError without a node to ask. `attempt` is for `Node.ask`."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -220,8 +189,13 @@ class Filling:
         """The request with nothing left open but the nonce. Raises InvalidParamsError when it is for another
         chain, NoChainError when the chain is unknown, NodeError when the node answers with an error.
         """
-        chain_id = await self._chain_id(request, attempt)
-        if request.chain_id is not None and request.chain_id != chain_id:
+        try:
+            chain_id = await self._node.chain_id(attempt)
+        except models.NoChainError:
+            if request.chain_id is None:
+                raise
+            chain_id = request.chain_id
+        if request.chain_id not in (None, chain_id):
             raise InvalidParamsError(
                 f"params[0].chainId is {quantity(request.chain_id)}, and the wallet is on chain "
                 f"{quantity(chain_id)}: it signs for no other."
@@ -235,16 +209,8 @@ class Filling:
         (answer,) = await self._node.ask([call], attempt)
         return _quantity(call, answer, nonce_of)
 
-    async def _chain_id(self, request: TransactionRequest, attempt: Attempt | None) -> int:
-        try:
-            return await self._node.chain_id(attempt)
-        except NoChainError:
-            if request.chain_id is None:
-                raise
-            return request.chain_id
-
     async def _priced(self, request: TransactionRequest, attempt: Attempt | None) -> TransactionRequest:
-        if request.type == FEE_MARKET_TYPE:
+        if request.type == transactions.FEE_MARKET_TYPE:
             return await self._with_fees(request, attempt)
         if request.gas_price is not None:
             return request
@@ -262,7 +228,7 @@ class Filling:
             tip = _USUAL_TIP_WEI if isinstance(suggested, NodeError) else _quantity(_TIP, suggested)
             tip = tip if most is None else min(tip, most)
         if most is None:  # the base fee may double before the transaction is left behind
-            most = min(2 * _base_fee(block) + tip, MAX_WEI)
+            most = min(2 * _base_fee(block) + tip, transactions.MAX_WEI)
         return request._replace(max_priority_fee_per_gas=tip, max_fee_per_gas=most)
 
     def _require_node(self, names: str) -> None:

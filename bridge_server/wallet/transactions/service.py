@@ -15,23 +15,9 @@ from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.events import Events
-from bridge_server.wallet.approvals import MOST_WAITING
-from bridge_server.wallet.models import (
-    Address,
-    ApprovalId,
-    Caller,
-    InvalidParamsError,
-    NodeError,
-    NoNodeError,
-    SendRequest,
-    SignedTransaction,
-    StoredTransaction,
-    TransactionId,
-    TransactionState,
-    UndecidedError,
-    WrongChainError,
-)
-from bridge_server.wallet.node.connections import Attempt
+from bridge_server.wallet import approvals, models
+from bridge_server.wallet.models import Address, NoNodeError, SendRequest, SignedTransaction, TransactionState
+from bridge_server.wallet.node.connections import Attempt, new_attempt
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.signing import Signing
 from bridge_server.wallet.transactions.broadcasting import ZERO_HASH, Broadcasting, OtherChainError
@@ -93,14 +79,14 @@ class TransactionService:
         """
         if not self._node.exists:
             raise NoNodeError("There is no node to send it to: set node_url.")
-        attempt = self._node.attempt()
+        attempt = new_attempt()
         chain_id = await self._chain_of(transaction)
         signed = SignedTransaction(chain_id, transaction.nonce, hex_of(transaction.hash), raw)
         async with self._broadcasting.turn(asked.sender):
             stored = await self._store.keep(asked, chain_id, signed, self._first_attempt_at_ms())
             return await self._broadcasting.broadcast(stored, attempt)
 
-    async def sign(self, request: TransactionRequest, caller: Caller) -> str:
+    async def sign(self, request: TransactionRequest, caller: models.Caller) -> str:
         """Sign a transaction object without sending it, as DATA. Its nonce is not reserved. Raises
         InvalidParamsError, UnknownAccountError, LockedError, SignatureRejectedError, NoChainError,
         WrongChainError, NodeError; NoNodeError when only the node could fill a missing field.
@@ -111,9 +97,9 @@ class TransactionService:
         nonce = await self._next_nonce(filled) if filled.nonce is None else filled.nonce
         return self._ready(SIGN, filled, caller, approval_id)(nonce).raw
 
-    async def send_queued(self, queued: StoredTransaction) -> None:
+    async def send_queued(self, queued: models.StoredTransaction) -> None:
         """Have a queued request approved, and send it. Raises what `send` raises; it stays queued then."""
-        await self._send(queued.request, await self._read_queued(queued, None))
+        await self._send(queued.request, await self._reread(queued, None))
 
     async def work_off(self, sender: Address, on_failure: Callable[[], None]) -> None:
         """Broadcast the account's queue in its order, due or not. A fault of one transaction delays no other.
@@ -121,10 +107,10 @@ class TransactionService:
         NodeError: the rest comes later. `on_failure` is called at once, before the rest is postponed.
         """
         async with self._broadcasting.turn(sender):
-            attempt = self._node.attempt()
+            attempt = new_attempt()
             try:
                 count = await self._broadcasting.catch_up(sender, attempt)
-            except (NoNodeError, WrongChainError, NodeError) as error:
+            except (NoNodeError, models.WrongChainError, models.NodeError) as error:
                 on_failure()
                 await self._broadcasting.postpone(await self._store.queue(sender), error.detail)
                 raise
@@ -135,14 +121,12 @@ class TransactionService:
         return await self._store.sweep(now_ms - self._kept_ms, _SWEEP_SLICE)
 
     async def _send(self, asked: SendRequest, request: TransactionRequest) -> str:
-        """Have it approved, and send it. An approval may take minutes: meanwhile other transactions of the
-        account go on. Without approval, they are sent in the order in which they came.
-        """
+        """Have it approved, and send it. An approval delays no other; without one, they go in order."""
         approval_id = None
         if self._signing.asks_for_approval:
             request = await self._filling.filled(request)
             approval_id = await self._approved(SEND, request, asked.caller)
-        attempt = self._node.attempt()
+        attempt = new_attempt()
         async with self._broadcasting.turn(request.sender):
             count = await self._broadcasting.catch_up(request.sender, attempt)
             if request.nonce is None:
@@ -151,7 +135,7 @@ class TransactionService:
 
     async def _work_off(
         self,
-        queue: Mapping[TransactionId, int],
+        queue: Mapping[models.TransactionId, int],
         count: int,
         attempt: Attempt,
         on_failure: Callable[[], None] = lambda: None,
@@ -166,11 +150,11 @@ class TransactionService:
                 if stored.state is TransactionState.SIGNED:
                     await self._broadcasting.broadcast_again(stored, attempt)
                 elif stored.state is TransactionState.QUEUED and not self._signing.asks_for_approval:
-                    request = await self._read_queued(stored, attempt)
+                    request = await self._reread(stored, attempt)
                     await self._sign_and_broadcast(stored.request, request, None, count, attempt)
             except OtherChainError as error:
                 await self._broadcasting.settle(stored, error)
-            except (NoNodeError, WrongChainError) as error:
+            except (NoNodeError, models.WrongChainError) as error:
                 on_failure()
                 await self._broadcasting.postpone(dict(list(queue.items())[position:]), error.detail)
                 raise
@@ -178,8 +162,8 @@ class TransactionService:
                 await self._broadcasting.settle(stored, error)
 
     async def _sign_and_broadcast(
-        self, asked: SendRequest, request: TransactionRequest, approval_id: ApprovalId | None, count: int,
-        attempt: Attempt,
+        self, asked: SendRequest, request: TransactionRequest, approval_id: models.ApprovalId | None,
+        count: int, attempt: Attempt,
     ) -> str:  # fmt: skip
         """Raises NoNodeError when it cannot be filled in, and it is not signed."""
         filled = await self._filling.filled(request, attempt)
@@ -190,17 +174,21 @@ class TransactionService:
         )
         return await self._broadcasting.broadcast(stored)
 
-    async def _approved(self, method: str, filled: TransactionRequest, caller: Caller) -> ApprovalId | None:
+    async def _approved(
+        self, method: str, filled: TransactionRequest, caller: models.Caller
+    ) -> models.ApprovalId | None:
         return await self._signing.approved(
             method, filled.sender, lambda: orjson.dumps(write_transaction(filled)), caller
         )
 
     def _ready(
-        self, method: str, filled: TransactionRequest, caller: Caller, approval_id: ApprovalId | None
+        self,
+        method: str,
+        filled: TransactionRequest,
+        caller: models.Caller,
+        approval_id: models.ApprovalId | None,
     ) -> Callable[[int], SignedTransaction]:
-        """The function that signs it with a nonce, in any thread; it may raise UnavailableError. Raises
-        UnknownAccountError, LockedError.
-        """
+        """A function that signs it with a nonce, in any thread. Raises UnknownAccountError, LockedError."""
         key = self._signing.key(filled.sender)
 
         def sign(nonce: int) -> SignedTransaction:
@@ -214,7 +202,7 @@ class TransactionService:
 
         return sign
 
-    async def _read_queued(self, stored: StoredTransaction, attempt: Attempt | None) -> TransactionRequest:
+    async def _reread(self, stored: models.StoredTransaction, attempt: Attempt | None) -> TransactionRequest:
         """The request as it came. Raises OtherChainError, NoNodeError, WrongChainError."""
         await self._broadcasting.require_chain(stored, attempt)
         return read_transaction(json.loads(stored.request.params))
@@ -235,7 +223,7 @@ class TransactionService:
                 raise
             return transaction.chain_id  # the wallet's is not known; the node is asked before the broadcast
         if transaction.chain_id not in (None, chain_id):
-            raise InvalidParamsError(
+            raise models.InvalidParamsError(
                 f"params[0] is for chain {transaction.chain_id}, and the wallet is on chain {chain_id}."
             )
         return chain_id
@@ -258,7 +246,7 @@ _NEVER_MS = 2**62
 _SHARE = 10
 
 # The other half of the places is for clients, who wait for their answers.
-_ASKED_AT_ONCE = MOST_WAITING // 2
+_ASKED_AT_ONCE = approvals.MOST_WAITING // 2
 
 log = structlog.get_logger()
 
@@ -287,7 +275,7 @@ class TransactionWorker:
         self._check_at_us = 0  # of time elapsed
         self._check_after_us = _SECOND_CHECK_US
         self._is_woken = False
-        self._waiting: dict[TransactionId, asyncio.Task[None]] = {}
+        self._waiting: dict[models.TransactionId, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
         self._first_check_us = _FIRST_CHECK_US
         self._seen_mined: set[str] = set()
@@ -378,14 +366,14 @@ class TransactionWorker:
             return
         try:
             await self._broadcasting.check()
-        except (NoNodeError, WrongChainError) as error:
+        except (NoNodeError, models.WrongChainError) as error:
             self._is_woken = False
             log.warning("node_not_asked", reason=error.detail)
         took_us = self._clock.elapsed_us() - began_us
         self._first_check_us = max(_FIRST_CHECK_US, min(_SHARE * took_us, _LONGEST_FIRST_CHECK_US))
 
     async def _work_off(self, sender: Address) -> None:
-        with suppress(UnavailableError, WrongChainError, NodeError):
+        with suppress(UnavailableError, models.WrongChainError, models.NodeError):
             await self._service.work_off(sender, self._forget_connection)
             if self._service.asks_for_approval:
                 await self._ask_for_approvals(sender)
@@ -394,24 +382,20 @@ class TransactionWorker:
         self._is_woken = False  # the connection on which it failed is no reason to hurry; a later one is
 
     async def _ask_for_approvals(self, sender: Address) -> None:
-        """Ask for approval of each queued request in a separate task, so that a person delays no other
-        request. Without an answer in time, or before the server stops, it asks again.
-        """
+        """Ask for each queued request in its own task: a person delays no other. It asks again later."""
         for transaction_id in await self._store.queue(sender):
             queued = await self._store.get(transaction_id)
             if queued is None or queued.state is not TransactionState.QUEUED:
                 continue
-            later_ms = self._clock.now_ms() + _LOOK_AGAIN_MS
-            await self._store.postpone(
-                {transaction_id: later_ms}, "It waits to be approved.", is_attempt=False
-            )
+            due_ms = self._clock.now_ms() + _LOOK_AGAIN_MS
+            await self._store.postpone({transaction_id: due_ms}, "It waits to be approved.", is_attempt=False)
             if transaction_id in self._waiting:
                 continue
             task = asyncio.create_task(self._send_queued(transaction_id))
             self._waiting[transaction_id] = task
             task.add_done_callback(partial(self._waiting.pop, transaction_id))
 
-    async def _send_queued(self, transaction_id: TransactionId) -> None:
+    async def _send_queued(self, transaction_id: models.TransactionId) -> None:
         try:
             async with self._places:
                 queued = await self._store.get(transaction_id)
@@ -419,7 +403,7 @@ class TransactionWorker:
                     return
                 try:
                     await self._service.send_queued(queued)
-                except UndecidedError:
+                except models.UndecidedError:
                     pass  # it is due again later, and asked for behind the requests that wait
                 except BridgeError as error:
                     await self._broadcasting.settle(queued, error)

@@ -149,9 +149,8 @@ class _Drop(NamedTuple):
 
 
 class DropPauses:
-    """Pauses before a transaction which the node took and dropped is broadcast again. The first broadcast
-    comes at once, since a node that was restarted needs it. A node that drops the transaction again gets it
-    after growing pauses. They are in memory: a restart costs one broadcast.
+    """Pauses before a transaction which the node took and dropped is broadcast again: none at first, since a
+    node that was restarted needs it, then growing ones. They are in memory: a restart costs one broadcast.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -4,58 +4,23 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from bridge_server.kernel.errors import ConflictError
-from bridge_server.storage.database import (
-    Database,
-    Row,
-    Statement,
-    Step,
-    Transaction,
-    Turn,
-    Turns,
-    Value,
-    adding_transaction,
-    alone,
-    each_once,
-    reading,
-    scalar,
-    sweeping,
-    transaction,
-)
-from bridge_server.wallet.models import (
-    Address,
-    Caller,
-    SendRequest,
-    SignedTransaction,
-    StoredTransaction,
-    TransactionId,
-    TransactionState,
-)
-from bridge_server.wallet.transactions.states import (
-    FOLLOWED,
-    LIVE,
-    SETTLED,
-    WAITING,
-    TransactionEvent,
-    TransactionsDue,
-    TransactionsMoved,
-    TransactionsPostponed,
-    is_in,
-    next_state,
-    state_after,
-    states_before,
-)
+from bridge_server.storage import database as sql
+from bridge_server.wallet import approvals, models
+from bridge_server.wallet.models import Address, SendRequest, StoredTransaction, TransactionId
+from bridge_server.wallet.transactions import states
+from bridge_server.wallet.transactions.states import TransactionEvent, is_in, state_after, states_before
 
 # The statements on transactions: SQL that SQLite 3.40 and PostgreSQL 14 both understand, parameters as `?`.
 #
 # Which states a statement concerns is read from the table of states.
 
 
-_IS_WAITING = is_in(WAITING)
+_IS_WAITING = is_in(states.WAITING)
 # The index of nonces has this condition: a statement uses the index only if it repeats the condition.
-_IS_FOLLOWED = is_in(FOLLOWED)
+_IS_FOLLOWED = is_in(states.FOLLOWED)
 
 _FROM = """
     transaction_id, sender, params, asked_at_ms, caller, origin, request_id,
@@ -81,7 +46,7 @@ WHERE wallet_transactions.{is_in(states_before(TransactionEvent.SIGN))}
 
 LIVE_NONCES = f"""
 SELECT DISTINCT nonce FROM wallet_transactions
-WHERE chain_id = ? AND sender = ? AND nonce >= ? AND {_IS_FOLLOWED} AND {is_in(LIVE)}
+WHERE chain_id = ? AND sender = ? AND nonce >= ? AND {_IS_FOLLOWED} AND {is_in(states.LIVE)}
 ORDER BY nonce
 """
 
@@ -128,7 +93,7 @@ WHERE chain_id = ? AND {_IS_FOLLOWED}
 """
 LOWEST_SENT = f"""
 SELECT sender, min(nonce) FROM wallet_transactions
-WHERE chain_id = ? AND {is_in([TransactionState.SENT])} GROUP BY sender
+WHERE chain_id = ? AND {is_in([models.TransactionState.SENT])} GROUP BY sender
 """
 FOLLOWED_TRANSACTIONS = f"""
 SELECT {_FROM}
@@ -153,75 +118,70 @@ DELETE FROM wallet_transactions WHERE id IN
 """
 
 
-Fence: TypeAlias = Callable[[], Transaction[None]]
-"""Statements that find out whether this process has the wallet still, and keep it until the commit. Raises
-UnavailableError when another one has it.
-"""
-
 # A transaction waits for the node again, or other accounts must be read soon.
-_ANNOUNCED = (TransactionState.SIGNED, TransactionState.FORGOTTEN)
+_ANNOUNCED = (models.TransactionState.SIGNED, models.TransactionState.FORGOTTEN)
 
 _NO_PAUSES: Mapping[TransactionId, int] = MappingProxyType({})
 
 
-def _of_request(request: SendRequest, *_: object, **__: object) -> Turns:
-    return alone("wallet", request.sender)
+def _of_request(request: SendRequest, *_: object, **__: object) -> sql.Turns:
+    return sql.alone("wallet", request.sender)
 
 
-def _of_senders(_: Iterable[Step], senders: Collection[Address] = ()) -> Turns:
-    return each_once(Turn("wallet", sender) for sender in sorted(senders))
+def _of_senders(_: Iterable[sql.Step], senders: Collection[Address] = ()) -> sql.Turns:
+    return sql.each_once(sql.Turn("wallet", sender) for sender in sorted(senders))
 
 
 class TransactionStore:
-    """Transactions and their states, durable from the moment that a method returns. A commit that has a
-    transaction wait for the node publishes `TransactionsDue`.
-    """
+    """Transactions and their states, durable when a method returns. Publishes `TransactionsDue`."""
 
-    def __init__(self, database: Database, fence: Fence | None = None) -> None:
+    def __init__(self, database: sql.Database, fence: approvals.Fence | None = None) -> None:
         """Each write but a sweep begins with the `fence` of the process that has the wallet."""
         self.database = database
         self._fence = fence
 
-    @transaction(turns=_of_request)
+    @sql.transaction(turns=_of_request)
     def reserve(
         self,
         request: SendRequest,
         chain_id: int,
         nonce: int | None,
         lowest_nonce: int,
-        sign: Callable[[int], SignedTransaction],
+        sign: Callable[[int], models.SignedTransaction],
         due_at_ms: int,
-    ) -> Transaction[StoredTransaction]:
-        """Reserve a nonce, sign with it and store the signed bytes, in one transaction.
-
-        Without a `nonce`, it is the lowest from `lowest_nonce` on which no live transaction of the account
-        (signed or sent) has. With a given `nonce`, the transaction may replace another. `sign` runs in
-        another thread, perhaps more than once; when it raises, nothing is stored. A queued request becomes
-        signed; raises ConflictError when it is queued no longer.
+    ) -> sql.Transaction[StoredTransaction]:
+        """Reserve a nonce, sign with it and store the signed bytes, in one transaction. Without a `nonce`, it
+        is the lowest from `lowest_nonce` on which no live transaction of the account (signed or sent) has; a
+        given one may replace another. `sign` runs in another thread, perhaps more than once; when it raises,
+        nothing is stored. Raises ConflictError when the request is queued no longer.
         """
         yield from self._fenced()
-        if self.database.is_full and not (yield Statement(GET, (request.transaction_id,))):
+        if self.database.is_full and not (yield sql.Statement(GET, (request.transaction_id,))):
             self.database.require_room()
         chosen = nonce
         if chosen is None:
-            rows = yield Statement(LIVE_NONCES, (chain_id, request.sender, lowest_nonce))
+            rows = yield sql.Statement(LIVE_NONCES, (chain_id, request.sender, lowest_nonce))
             chosen = _first_gap(rows, lowest_nonce)
         stored = _waiting(request, chain_id, sign(chosen), due_at_ms)
-        ((changed,),) = yield Statement(UPSERT, _values_of(stored))
+        ((changed,),) = yield sql.Statement(UPSERT, _values_of(stored))
         if not changed:
             raise ConflictError("The transaction is queued no longer.")
-        yield TransactionsDue(due_at_ms)
+        yield states.TransactionsDue(due_at_ms)
         return stored
 
-    @adding_transaction(turns=_of_request)
+    @sql.adding_transaction(turns=_of_request)
     def keep(
-        self, request: SendRequest, chain_id: int | None, signed: SignedTransaction | None, due_at_ms: int
-    ) -> Transaction[StoredTransaction]:
+        self,
+        request: SendRequest,
+        chain_id: int | None,
+        signed: models.SignedTransaction | None,
+        due_at_ms: int,
+    ) -> sql.Transaction[StoredTransaction]:
         """Keep a request: queued as it came, or signed already (raw transactions)."""
         yield from self._fenced()
         stored = _waiting(request, chain_id, signed, due_at_ms)
-        yield Statement(UPSERT, _values_of(stored))
-        yield TransactionsDue(due_at_ms)
+        yield sql.Statement(UPSERT, _values_of(stored))
+        yield states.TransactionsDue(due_at_ms)
         return stored
 
     async def next_nonce(self, chain_id: int, sender: Address, lowest_nonce: int) -> int:
@@ -233,19 +193,19 @@ class TransactionStore:
         """A transaction by its id."""
         return _read_one(await self.database.read(GET, (transaction_id,)))
 
-    @transaction
-    def accept(self, transaction_id: TransactionId, now_ms: int) -> Transaction[None]:
+    @sql.transaction
+    def accept(self, transaction_id: TransactionId, now_ms: int) -> sql.Transaction[None]:
         """The node has it. Others of its account with the same nonce are replaced."""
         yield from self._fenced()
-        rows = yield Statement(ACCEPT, (transaction_id,))
+        rows = yield sql.Statement(ACCEPT, (transaction_id,))
         for *place, transaction_hash in rows:
             error = f"Transaction {transaction_hash} has its nonce."
-            yield Statement(REPLACE_OTHERS, (error, now_ms, *place, transaction_hash))
-        yield TransactionsMoved()
+            yield sql.Statement(REPLACE_OTHERS, (error, now_ms, *place, transaction_hash))
+        yield states.TransactionsMoved()
 
     async def refuse(self, transaction_id: TransactionId, error: str, now_ms: int) -> None:
         """The node or the approving person refused it: its nonce is free."""
-        await self._write([Statement(REFUSE, (error, now_ms, transaction_id))])
+        await self._write([sql.Statement(REFUSE, (error, now_ms, transaction_id))])
 
     async def move(
         self,
@@ -256,26 +216,38 @@ class TransactionStore:
         *,
         pauses_ms: Mapping[TransactionId, int] = _NO_PAUSES,
     ) -> None:
-        """Move these to the state after the event. Skip any whose state has changed since it was read. Skip
-        also any which the event does not concern. Transactions that wait for the node then are due at once,
-        or after their pauses.
+        """Move these to the state after the event, but none whose state has changed since it was read, or
+        which the event does not concern. What waits for the node then is due at once, or after its pause.
         """
-        steps = _moves(stored, event, error, now_ms, pauses_ms)
+        steps: list[sql.Step] = []
+        due_at_ms = []
+        for each in stored:
+            transaction_id, after = each.request.transaction_id, states.next_state(each.state, event)
+            if after is each.state:
+                continue
+            moment_ms = now_ms + pauses_ms.get(transaction_id, 0)
+            settled_at_ms = now_ms if after in states.SETTLED else None
+            values = (after, error, moment_ms, settled_at_ms, transaction_id, each.state)
+            steps.append(sql.Statement(CHANGE_STATE, values))
+            if after in _ANNOUNCED:
+                due_at_ms.append(moment_ms)
+        if due_at_ms:
+            is_due = min(due_at_ms) <= now_ms
+            announce = states.TransactionsDue if is_due else states.TransactionsPostponed
+            steps.append(announce(min(due_at_ms)))
         if steps:
             await self._write(steps, {each.request.sender for each in stored})
 
     async def postpone(
         self, due_at_ms: Mapping[TransactionId, int], error: str, *, is_attempt: bool = True
     ) -> None:
-        """Make the next attempts for these at the given times, and note why the last ones failed. Publishes
-        `TransactionsPostponed` with the first of the times.
-        """
+        """Set the times of the next attempts, and why the last failed. Publishes `TransactionsPostponed`."""
         await self._write(
             [
-                Statement(POSTPONE, (int(is_attempt), moment_ms, error, transaction_id))
+                sql.Statement(POSTPONE, (int(is_attempt), moment_ms, error, transaction_id))
                 for transaction_id, moment_ms in due_at_ms.items()
             ]
-            + [TransactionsPostponed(moment_ms) for moment_ms in sorted(due_at_ms.values())[:1]]
+            + [states.TransactionsPostponed(moment_ms) for moment_ms in sorted(due_at_ms.values())[:1]]
         )
 
     async def senders_with_due(self, due_at_ms: int) -> Sequence[Address]:
@@ -284,9 +256,7 @@ class TransactionStore:
         return list({Address(sender): None for (sender,) in rows})
 
     async def queue(self, sender: Address) -> Mapping[TransactionId, int]:
-        """The account's transactions that wait for the node, due or not, with their numbers of attempts. They
-        are in the order in which they must be broadcast: by nonce, then in the order of the requests.
-        """
+        """The account's waiting transactions, and their numbers of attempts, in the order to broadcast."""
         rows = await self.database.read(QUEUE, (sender,))
         return {TransactionId(transaction_id): attempts for transaction_id, attempts in rows}
 
@@ -328,25 +298,25 @@ class TransactionStore:
         """Transactions that wait for the node, of one account or of all, in the order of the requests."""
         return _read_all(await self.database.read(WAITING_TRANSACTIONS, (sender, limit)))
 
-    @transaction(turns=sweeping("transactions"))
-    def sweep(self, before_ms: int, limit: int) -> Transaction[int]:
+    @sql.transaction(turns=sql.sweeping("transactions"))
+    def sweep(self, before_ms: int, limit: int) -> sql.Transaction[int]:
         """Delete transactions that were settled before then; returns how many."""
-        return scalar(int, (yield Statement(SWEEP, (before_ms, limit))))
+        return sql.scalar(int, (yield sql.Statement(SWEEP, (before_ms, limit))))
 
-    @transaction(turns=_of_senders)
-    def _write(self, steps: Iterable[Step], senders: Collection[Address] = ()) -> Transaction[None]:
+    @sql.transaction(turns=_of_senders)
+    def _write(self, steps: Iterable[sql.Step], senders: Collection[Address] = ()) -> sql.Transaction[None]:
         yield from self._fenced()
         steps = list(steps)
         for step in steps:  # noqa: UP028  a list takes no rows
             yield step
-        yield TransactionsMoved()
+        yield states.TransactionsMoved()
 
-    def _fenced(self) -> Transaction[None]:
+    def _fenced(self) -> sql.Transaction[None]:
         if self._fence is not None:
             yield from self._fence()
 
 
-def _first_gap(rows: Sequence[Row], lowest: int) -> int:
+def _first_gap(rows: Sequence[sql.Row], lowest: int) -> int:
     """The lowest nonce from `lowest` on that is not in the rows, which are in order."""
     for (nonce,) in rows:
         if nonce != lowest:
@@ -355,66 +325,37 @@ def _first_gap(rows: Sequence[Row], lowest: int) -> int:
     return lowest
 
 
-def _moves(
-    stored: Sequence[StoredTransaction],
-    event: TransactionEvent,
-    error: str | None,
-    now_ms: int,
-    pauses_ms: Mapping[TransactionId, int],
-) -> list[Step]:
-    """The steps for the transactions which the event concerns; none if it concerns no transaction. A
-    statement skips a transaction whose state has changed since it was read.
-    """
-    steps: list[Step] = []
-    due_at_ms = []
-    for each in stored:
-        transaction_id, after = each.request.transaction_id, next_state(each.state, event)
-        if after is each.state:
-            continue
-        moment_ms = now_ms + pauses_ms.get(transaction_id, 0)
-        settled_at_ms = now_ms if after in SETTLED else None
-        values = (after, error, moment_ms, settled_at_ms, transaction_id, each.state)
-        steps.append(Statement(CHANGE_STATE, values))
-        if after in _ANNOUNCED:
-            due_at_ms.append(moment_ms)
-    if due_at_ms:
-        earliest_ms = min(due_at_ms)
-        is_due = earliest_ms <= now_ms
-        steps.append(TransactionsDue(earliest_ms) if is_due else TransactionsPostponed(earliest_ms))
-    return steps
-
-
 def _waiting(
-    request: SendRequest, chain_id: int | None, signed: SignedTransaction | None, due_at_ms: int
+    request: SendRequest, chain_id: int | None, signed: models.SignedTransaction | None, due_at_ms: int
 ) -> StoredTransaction:
-    state = TransactionState.QUEUED if signed is None else TransactionState.SIGNED
+    state = models.TransactionState.QUEUED if signed is None else models.TransactionState.SIGNED
     return StoredTransaction(request, chain_id, state, signed, 0, due_at_ms, None)
 
 
-def _values_of(stored: StoredTransaction) -> tuple[Value, ...]:
+def _values_of(stored: StoredTransaction) -> tuple[sql.Value, ...]:
     request = stored.request
-    signature: tuple[Value, ...] = (None, None, None)
+    signature: tuple[sql.Value, ...] = (None, None, None)
     if stored.signed is not None:
         signature = stored.signed[1:]
     state = (stored.chain_id, stored.state, *signature, stored.next_attempt_at_ms)
     return (*request[:4], *request.caller, *state)
 
 
-def _read_one(rows: Sequence[Row]) -> StoredTransaction | None:
+def _read_one(rows: Sequence[sql.Row]) -> StoredTransaction | None:
     return _read(rows[0]) if rows else None
 
 
-def _read_all(rows: Sequence[Row]) -> Sequence[StoredTransaction]:
+def _read_all(rows: Sequence[sql.Row]) -> Sequence[StoredTransaction]:
     return [_read(row) for row in rows]
 
 
-def _read(row: Row) -> StoredTransaction:
+def _read(row: sql.Row) -> StoredTransaction:
     transaction_id, sender, params, asked_at_ms, *caller = row[:7]
-    chain_id, state, nonce, transaction_hash, raw, attempts, next_attempt_at_ms, error = row[7:]
-    request = SendRequest(transaction_id, sender, params, asked_at_ms, Caller(*caller))
-    signed = None if nonce is None else SignedTransaction(chain_id, nonce, transaction_hash, raw)
+    chain_id, state, nonce, transaction_hash, raw, attempts, due_at_ms, error = row[7:]
+    request = SendRequest(transaction_id, sender, params, asked_at_ms, models.Caller(*caller))
+    signed = None if nonce is None else models.SignedTransaction(chain_id, nonce, transaction_hash, raw)
     return StoredTransaction(
-        request, chain_id, TransactionState(state), signed, attempts, next_attempt_at_ms, error
+        request, chain_id, models.TransactionState(state), signed, attempts, due_at_ms, error
     )
 
 
@@ -447,9 +388,8 @@ _SMALL_RAW_BYTES = 16_384
 
 
 class ListedTransaction(NamedTuple):
-    """A transaction without its data. Times are milliseconds since the Unix epoch. `to` and `value` are as
-    they were requested; of a transaction that came signed they are None, and `raw` is the JSON text of the
-    signed bytes if it is short.
+    """A transaction without its data; times are milliseconds since the Unix epoch. `to` and `value` are as
+    requested, None if it came signed: then `raw` is the JSON text of the signed bytes, if that is short.
     """
 
     number: int
@@ -460,7 +400,7 @@ class ListedTransaction(NamedTuple):
     raw: bytes | None
     client: str
     asked_at_ms: int
-    state: TransactionState
+    state: models.TransactionState
     chain_id: int | None
     nonce: int | None
     transaction_hash: str | None
@@ -471,9 +411,7 @@ class ListedTransaction(NamedTuple):
 
 
 class TransactionPage(NamedTuple):
-    """Transactions, newest first. `rest` is the number after which more may follow, None at the end. A page
-    may be short, or empty, although more follow: only so many rows are read for one page.
-    """
+    """Transactions, newest first, perhaps none. More may follow after the number `rest`; None at the end."""
 
     transactions: Sequence[ListedTransaction]
     rest: int | None
@@ -482,20 +420,20 @@ class TransactionPage(NamedTuple):
 class TransactionListing:
     """Reads pages of transactions."""
 
-    def __init__(self, database: Database, rows_per_page: int = ROWS_PER_PAGE) -> None:
+    def __init__(self, database: sql.Database, rows_per_page: int = ROWS_PER_PAGE) -> None:
         self.database = database
         self._rows_per_page = rows_per_page
 
-    @reading
+    @sql.reading
     def page(
-        self, state: TransactionState | None, before: int | None, limit: int
-    ) -> Transaction[TransactionPage]:
+        self, state: models.TransactionState | None, before: int | None, limit: int
+    ) -> sql.Transaction[TransactionPage]:
         """The transactions with smaller numbers, in one state or in any."""
         begin, window = _BEYOND_ALL if before is None else before, self._rows_per_page
-        rows = yield Statement(PAGE, (begin, window, state, limit + 1, _SMALL_RAW_BYTES))
-        found = [ListedTransaction(*row) for row in rows]
-        found = [each._replace(state=TransactionState(each.state)) for each in found]
+        rows = yield sql.Statement(PAGE, (begin, window, state, limit + 1, _SMALL_RAW_BYTES))
+        listed = (ListedTransaction(*row) for row in rows)
+        found = [each._replace(state=models.TransactionState(each.state)) for each in listed]
         if len(found) > limit:
             return TransactionPage(found[:limit], found[limit - 1].number)
-        following = yield Statement(PAGE_REST, (begin, window - 1))
+        following = yield sql.Statement(PAGE_REST, (begin, window - 1))
         return TransactionPage(found, following[0][0] if following else None)
