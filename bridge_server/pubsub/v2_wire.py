@@ -72,7 +72,7 @@ def read_frame(text: bytes) -> ClientRequest | Confirmation:
 
 
 def write_message(id_text: bytes, head: bytes, data: bytes) -> bytes:
-    """The request that brings a message to a receiver: its data, behind MESSAGE_HEAD with the subscription."""
+    """The request that brings a message to a receiver: the data, behind MESSAGE_HEAD with a subscription."""
     return b"".join((b'{"id":', id_text, head, data, b"}}"))
 
 

@@ -64,9 +64,7 @@ class Party(Protocol):
 
 
 class LoopTurn:
-    """Turns of the event loop, one after another, in which many sockets push frames. One callback at the end
-    of a turn for all of them is cheaper than one each.
-    """
+    """Turns of the event loop in which many sockets push frames: one callback ends each, for all sockets."""
 
     def __init__(self) -> None:
         self.number, self.has_ended = 0, True
