@@ -59,7 +59,7 @@ MUTANTS = (
     ),
     Mutant(
         "an account gets 51 notifications at once", "settings/rooms.py",
-        "account_burst: Burst = setting(50,", "account_burst: Burst = setting(51,",
+        "account_burst: types.Burst = setting(50,", "account_burst: types.Burst = setting(51,",
         "tests/notify/test_limits.py",
     ),
     Mutant(
@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "a repeated notification_id sends the later text", "notify/store.py",
-        "content = Notification(TypeId(type_id), title, body, url)", "content = request.notification",
+        "content = models.Notification(TypeId(type_id), title, body, url)", "content = request.notification",
         "tests/notify/test_devices.py",
     ),
     Mutant(

@@ -4,16 +4,9 @@ from typing import Annotated
 
 from aiohttp import web
 
+from bridge_server.admin import projects
 from bridge_server.admin.notifications import OutcomeMomentsAnswer, outcome_moments
-from bridge_server.admin.projects import (
-    AccountDeviceAnswer,
-    AccountLimitAnswer,
-    SubscriberAnswer,
-    account_limit_fields,
-    devices_fields,
-    read_account,
-    subscription_fields,
-)
+from bridge_server.admin.projects import read_account
 from bridge_server.admin.rows import ANY_ACCOUNT, AdminRows
 from bridge_server.inbox import wire
 from bridge_server.inbox.models import ReadBy
@@ -57,8 +50,8 @@ class AccountProjectAnswer(shapes.TypedDict):
     project_id: shapes.ProjectId
     name: Annotated[str, shapes.text("Example App")]
     subscribed: bool
-    subscription: SubscriberAnswer | None
-    account_limit: AccountLimitAnswer
+    subscription: projects.SubscriberAnswer | None
+    account_limit: projects.AccountLimitAnswer
     bucket: AccountBucketAnswer
     notifications: list[AccountNotificationAnswer]
 
@@ -81,7 +74,7 @@ class AccountViewAnswer(shapes.TypedDict):
 
     account: shapes.Account
     projects: list[AccountProjectAnswer]
-    devices: list[AccountDeviceAnswer]
+    devices: list[projects.AccountDeviceAnswer]
     deliveries: list[DeviceDeliveryAnswer]
 
 
@@ -90,20 +83,22 @@ class AccountAdmin:
 
     def __init__(self, services: ProjectServices, history: HistoryStore, clock: Clock) -> None:
         self._projects, self._subscriptions, self._devices, self._account_limit = services
-        self._history = history
-        self._clock = clock
+        self._history, self._clock = history, clock
 
     async def of(self, account: Account, project_id: str | None) -> AccountViewAnswer:
-        """The account in one project, or in its projects. Raises ProjectNotFoundError."""
+        """For each project of the account, or for the named project: its subscription, its limit, and its
+        last ten notifications with their outcomes; the state of its devices, and messages that wait for them.
+        Raises ProjectNotFoundError.
+        """
         if project_id is None:
-            projects = await self._subscriptions.store.projects_of(account.key, _PROJECTS)
+            found = await self._subscriptions.store.projects_of(account.key, _PROJECTS)
         else:
-            projects = [(await self._projects.show(project_id)).project]
+            found = [(await self._projects.show(project_id)).project]
         deliveries = await self._devices.deliveries(account.key, project_id, _DELIVERIES)
         return {
             "account": account.spelled,
-            "projects": [await self._in_project(project, account) for project in projects],
-            "devices": devices_fields(await self._devices.of_account(account.key))["devices"],
+            "projects": [await self._in_project(project, account) for project in found],
+            "devices": projects.devices_fields(await self._devices.of_account(account.key))["devices"],
             "deliveries": [_delivery_fields(delivery) for delivery in deliveries],
         }
 
@@ -116,8 +111,8 @@ class AccountAdmin:
             "project_id": project.project_id,
             "name": project.name,
             "subscribed": subscription is not None,
-            "subscription": None if subscription is None else subscription_fields(subscription),
-            "account_limit": account_limit_fields(project.account_limit, limit),
+            "subscription": None if subscription is None else projects.subscription_fields(subscription),
+            "account_limit": projects.account_limit_fields(project.account_limit, limit),
             "bucket": {
                 "tokens": bucket.tokens,
                 "full_at": rfc3339_or_none(bucket.full_at_ms),
@@ -133,12 +128,6 @@ class AccountAdmin:
                 for each in received
             ],
         }
-
-    async def account(self, request: web.Request) -> AccountViewAnswer:
-        """For each project of the account, or for the named project: its subscription, its limit, and its
-        last ten notifications with their outcomes; the state of its devices, and messages that wait for them.
-        """
-        return await self.of(read_account(request.match_info["account"]), request.query.get("project_id"))
 
 
 def _delivery_fields(delivery: DeviceDelivery) -> DeviceDeliveryAnswer:
@@ -163,9 +152,8 @@ class InboxAdmin:
     async def inbox(self, request: web.Request) -> wire.InboxPageAnswer:
         """The notifications of an account, as its inbox shows them."""
         account = await self._number(request)
-        return wire.page_fields(
-            await self._inbox.page(account, wire.read_query(request.query), wait_seconds=0)
-        )
+        query = wire.read_query(request.query)
+        return wire.page_fields(await self._inbox.page(account, query, wait_seconds=0))
 
     async def mark_read(self, request: web.Request) -> wire.ReadNotificationsAnswer:
         """Notifications that were marked so count as bulk-marked, and not as read by the user."""
@@ -173,7 +161,11 @@ class InboxAdmin:
         return {"read": await self._inbox.mark_read(await self._number(request), ids, ReadBy.BULK)}
 
     async def _number(self, request: web.Request) -> int:
-        return await self._inbox.store.number_of(read_account(request.match_info["account"]).key)
+        return await self._inbox.store.number_of(_account(request).key)
+
+
+def _account(request: web.Request) -> Account:
+    return read_account(request.match_info["account"])
 
 
 _ACCOUNT = f"/admin/accounts/{{account:{ANY_ACCOUNT}}}"
@@ -183,8 +175,9 @@ def account_routes(accounts: AccountAdmin, inbox: InboxAdmin, rows: AdminRows) -
     """The routes of an account and of its inbox."""
     rows = rows.under("Accounts")
     return (
-        rows.read(_ACCOUNT, "account", accounts.account,
-                  "Why an account did not get a notification", "The account.",
+        rows.read(_ACCOUNT, "account",
+                  lambda request: accounts.of(_account(request), request.query.get("project_id")),
+                  "Why an account did not get a notification", "The account.", of=accounts.of,
                   parameters=(Parameter("project_id", "Only this project, subscribed or not."),),
                   problems=(ProjectNotFoundError,)),
         rows.read(f"{_ACCOUNT}/inbox", "account-inbox", inbox.inbox, "What an account sees", "A page.",

@@ -2,23 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Annotated, NotRequired, cast, get_args
 from urllib.parse import quote
 
 from aiohttp import web
 
-from bridge_server.admin.other_processes import (
-    PROCESS,
-    Fields,
-    Neighbours,
-    Pages,
-    ProcessAnswer,
-    WantedProcess,
-    added,
-    of_all,
-    wanted_process,
-)
+from bridge_server.admin import other_processes
+from bridge_server.admin.other_processes import PROCESS, Fields, Pages, ProcessAnswer, WantedProcess, added
 from bridge_server.admin.rows import ANY_ID, AdminRows, wanted_page
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
@@ -37,10 +28,8 @@ _HOUR_SECONDS = 3600
 
 _LAST = re.compile(r"([0-9]{1,4})(m|h)", re.ASCII)
 _SECONDS = {"m": 60, "h": 3600}
-_SINCE_START = "start"
 USUAL_PERIOD = "1h"
 _CLIENTS = "/admin/clients"
-
 
 ClientAddress = Annotated[str, text("192.0.2.1")]
 
@@ -145,17 +134,15 @@ class AddressLimits:
 
 
 class ClientAdmin:
-    """Shows clients: what came to this process, and to the others on the database if it has `neighbours`."""
+    """Shows clients: what came to this process, and to the others on the database."""
 
-    def __init__(self, clients: Clients, limits: AddressLimits, neighbours: Neighbours | None) -> None:
-        self._clients = clients
-        self._limits = limits
-        self._neighbours = neighbours
+    def __init__(self, clients: Clients, limits: AddressLimits, processes: other_processes.Cluster) -> None:
+        self._clients, self._limits, self.processes = clients, limits, processes
 
     async def heaviest(
         self, by: By, last: str, limit: int, process: WantedProcess = None
     ) -> HeaviestClientsAnswer:
-        """The heaviest clients of the period `last`, as one page. Raises InvalidInputError."""
+        """The requests of each client address. The list is one page. Raises InvalidInputError."""
         last_seconds = read_last_seconds(last)
 
         async def own() -> HeaviestClientsAnswer:
@@ -166,10 +153,12 @@ class ClientAdmin:
             return {"clients": heaviest_fields(pages, by, limit), "next": None}
 
         question = (_CLIENTS, {"by": by, "last": last, "limit": str(limit)})
-        return await of_all(self._neighbours, process, question, own, merged)
+        return await self.processes.of_all(process, question, own, merged)
 
     async def details(self, client: str, process: WantedProcess = None) -> ClientDetailsAnswer:
-        """A client by its address or, for IPv6, by any address of its /64. Raises InvalidInputError."""
+        """One address: its figures, its open connections and sockets, and the rest of its limits. Raises
+        InvalidInputError. For IPv6 it is any address of the /64.
+        """
 
         async def own() -> ClientDetailsAnswer:
             limits, (address, is_exempt) = self._limits, self._limits.counted_under(client)
@@ -190,13 +179,7 @@ class ClientAdmin:
             }
 
         path = f"{_CLIENTS}/{quote(client, safe=':')}"
-        return await of_all(self._neighbours, process, (path, {}), own, merged_details)
-
-    async def handle_list(self, request: web.Request) -> HeaviestClientsAnswer:
-        """The requests of each client address. The list is one page."""
-        _, limit = wanted_page(request)
-        by, last = read_by(request.query), request.query.get("last", USUAL_PERIOD)
-        return await self.heaviest(by, last, limit, wanted_process(request, self._neighbours))
+        return await self.processes.of_all(process, (path, {}), own, merged_details)
 
     async def handle_me(self, request: web.Request) -> ClientArrivalAnswer:
         """Asked through a proxy, it shows whether `trusted_proxies` is right."""
@@ -210,10 +193,6 @@ class ClientAdmin:
             "exempt": addresses.key_of(address) is None,
         }
 
-    async def handle_details(self, request: web.Request) -> ClientDetailsAnswer:
-        """One address: its figures, its open connections and sockets, and the rest of its limits."""
-        return await self.details(request.match_info["address"], wanted_process(request, self._neighbours))
-
 
 def read_by(query: Mapping[str, str]) -> By:
     """The figure that the list is ordered by. Raises InvalidInputError."""
@@ -225,7 +204,7 @@ def read_by(query: Mapping[str, str]) -> By:
 
 def read_last_seconds(last: str) -> int | None:
     """How far back the figures go, at most an hour; None: to the start. Raises InvalidInputError."""
-    if last == _SINCE_START:
+    if last == "start":
         return None
     found = _LAST.fullmatch(last)
     seconds = 0 if found is None else int(found[1]) * _SECONDS[found[2]]
@@ -253,7 +232,6 @@ def heaviest_fields(pages: Pages, by: str, limit: int) -> list[Fields]:
 
 
 def client_fields(client: Client) -> ListedClientAnswer:
-    """A client and its figures."""
     return {"address": client.address, "waiting": client.waiting, **figures_fields(client.figures)}
 
 
@@ -279,14 +257,20 @@ _ADDRESS = Parameter("address", "The address of a client.", place="path", exampl
 
 def client_routes(clients: ClientAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """The heaviest clients, one client, and the client that asks."""
-    rows = rows.under("Observation")
+    rows, process = rows.under("Observation"), clients.processes.wanted
     one_page = page_parameters("Has no effect: the list is one page.")
+
+    def heaviest(request: web.Request) -> Awaitable[HeaviestClientsAnswer]:
+        by, last = read_by(request.query), request.query.get("last", USUAL_PERIOD)
+        return clients.heaviest(by, last, wanted_page(request)[1], process(request))
+
     return (
-        rows.read(_CLIENTS, "clients", clients.handle_list, "List the heaviest clients", "The clients.",
-                  parameters=(_BY, _BACK, PROCESS, *one_page), needs_database=False),
+        rows.read(_CLIENTS, "clients", heaviest, "List the heaviest clients", "The clients.",
+                  of=clients.heaviest, parameters=(_BY, _BACK, PROCESS, *one_page), needs_database=False),
         rows.read(f"{_CLIENTS}/me", "client-me", clients.handle_me,
                   "Show how this request came", "The way of this request.", needs_database=False),
-        rows.read(f"{_CLIENTS}/{{address:{ANY_ID}}}", "client", clients.handle_details,
-                  "Show a client", "The client.", parameters=(PROCESS, _ADDRESS),
+        rows.read(f"{_CLIENTS}/{{address:{ANY_ID}}}", "client",
+                  lambda request: clients.details(request.match_info["address"], process(request)),
+                  "Show a client", "The client.", of=clients.details, parameters=(PROCESS, _ADDRESS),
                   problems=(InvalidInputError,), needs_database=False),
     )  # fmt: skip

@@ -76,10 +76,8 @@ class WebhookTests:
     """Sends signed test messages under the address guard. They are tried once and leave nothing behind."""
 
     def __init__(self, sender: Sender, clock: Clock, ids: IdMaker, stopping: Stopping) -> None:
-        self._sender = sender
-        self._clock = clock
-        self._ids = ids
-        self._stopping = stopping
+        self._sender, self._clock = sender, clock
+        self._ids, self._stopping = ids, stopping
 
     async def send(self, url: str) -> TestedWebhookAnswer:
         """Send a test message. Raises UnavailableError when the server stops before the answer."""
@@ -118,8 +116,10 @@ class PushTests:
         """Pushes to the client that has registered the topic, at once."""
         return await self.send((await body(request, PushTestShape)).topic)
 
-    def preview(self, query: Mapping[str, str]) -> PushPreviewAnswer:
-        """The text that a phone shows about the peer in the query. Raises InvalidInputError."""
+    async def preview(self, query: Mapping[str, str]) -> PushPreviewAnswer:
+        """The texts of a push about a new request, in the language that the server finds for the client's.
+        Raises InvalidInputError.
+        """
         peer_name, language = query.get("peer_name", ""), query.get("language", "")
         if max(len(peer_name), len(language)) > _LONGEST_TEXT:
             raise InvalidInputError(f"peer_name and language have at most {_LONGEST_TEXT} characters.")
@@ -130,10 +130,6 @@ class PushTests:
             "language": found,
             "direction": "rtl" if found in RIGHT_TO_LEFT else "ltr",
         }
-
-    async def preview_push(self, request: web.Request) -> PushPreviewAnswer:
-        """The texts of a push about a new request, in the language that the server finds for the client's."""
-        return self.preview(request.query)
 
 
 def _tested(outcome: Outcome, started: float) -> TestedPushAnswer:
@@ -159,8 +155,9 @@ def delivery_test_routes(webhooks: WebhookTests, pushes: PushTests, rows: AdminR
                    "Test a push", "What the provider said.",
                    body=PushTestShape, body_example={"topic": "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"},
                    problems=(models.TopicNotFoundError, models.TooManyPushesError)),
-        rows.read("/admin/pushes/preview", "preview-push", pushes.preview_push,
-                  "Preview a push", "The texts.", parameters=_PREVIEWED, needs_database=False),
+        rows.read("/admin/pushes/preview", "preview-push", lambda request: pushes.preview(request.query),
+                  "Preview a push", "The texts.", of=pushes.preview, parameters=_PREVIEWED,
+                  needs_database=False),
         rows.write("POST", "/admin/webhooks/test", "test-webhook", webhooks.test_webhook,
                    "Test a webhook", "What the receiver said.",
                    body=WebhookTestShape, body_example={"url": "https://app.example.org/hook"}),

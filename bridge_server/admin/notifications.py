@@ -6,32 +6,19 @@ from typing import Annotated
 
 from aiohttp import web
 
-from bridge_server.admin.rows import ANY_ID, AdminRows, read_choice, read_number, read_place, wanted_page
+from bridge_server.admin.rows import ANY_ID, AdminRows, read_after, read_choice, read_place, wanted_page
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none, spell_day
-from bridge_server.notify.history import (
-    AccountOutcome,
-    DeliveryOutcome,
-    HistoryStore,
-    NotificationFigures,
-    OutcomeCursor,
-    OutcomePage,
-    PastNotification,
-)
+from bridge_server.notify import history, wire
+from bridge_server.notify.history import DeliveryOutcome, HistoryStore, OutcomeCursor, PastNotification
 from bridge_server.notify.models import NotificationNotFoundError
 from bridge_server.notify.routes import AUDIENCE_EXAMPLE, DRY_RUN_QUERY
 from bridge_server.notify.service import Audiences
-from bridge_server.notify.wire import (
-    AudienceNotifyShape,
-    AudienceOutcomeAnswer,
-    audience_outcome_fields,
-    read_audience_request,
-)
+from bridge_server.notify.wire import AudienceOutcomeAnswer
 from bridge_server.projects.models import ProjectId, ProjectNotFoundError, ReadFigures
 from bridge_server.projects.service import Analytics
 from bridge_server.web import bodies, prefer, routes, shapes
 
 _ACCOUNT_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
-
 
 Day = Annotated[str, shapes.text("2027-01-15", format="date")]
 
@@ -86,7 +73,6 @@ class ProjectAnalyticsAnswer(_From):
 
 
 def analytics_fields(analytics: Analytics) -> ProjectAnalyticsAnswer:
-    """How many notifications were sent in a period, and how many of them were read."""
     return {
         "project_id": analytics.project_id,
         "from": spell_day(analytics.period.first_day),
@@ -111,7 +97,7 @@ def analytics_fields(analytics: Analytics) -> ProjectAnalyticsAnswer:
     }
 
 
-def figures_fields(figures: ReadFigures | NotificationFigures) -> ReadFiguresAnswer:
+def figures_fields(figures: ReadFigures | history.NotificationFigures) -> ReadFiguresAnswer:
     """Counts and the read rate, which is null if no notification counts."""
     return {
         "sent": figures.sent,
@@ -176,19 +162,16 @@ def read_account_place(after: str) -> OutcomeCursor:
     return OutcomeCursor() if found is None else OutcomeCursor(int(found[1]), int(found[2]))
 
 
-def notification_page_fields(
-    notifications: Sequence[PastNotification], limit: int
-) -> PastNotificationsAnswer:
-    """A page of at most `limit` notifications. `notifications` has one more if another page follows."""
-    page = notifications[:limit]
+def notification_page_fields(found: Sequence[PastNotification], limit: int) -> PastNotificationsAnswer:
+    """A page of at most `limit` notifications. `found` has one more if another page follows."""
+    page = found[:limit]
     return {
         "notifications": [_listed_fields(one) for one in page],
-        "next": str(page[-1].number) if len(notifications) > limit else None,
+        "next": str(page[-1].number) if len(found) > limit else None,
     }
 
 
-def outcome_page_fields(found: PastNotification, page: OutcomePage) -> NotificationDetailsAnswer:
-    """A notification, and a page of its accounts."""
+def outcome_page_fields(found: PastNotification, page: history.OutcomePage) -> NotificationDetailsAnswer:
     content = found.notification
     return {
         **_listed_fields(found),
@@ -199,7 +182,7 @@ def outcome_page_fields(found: PastNotification, page: OutcomePage) -> Notificat
     }
 
 
-def outcome_moments(outcome: AccountOutcome) -> OutcomeMomentsAnswer:
+def outcome_moments(outcome: history.AccountOutcome) -> OutcomeMomentsAnswer:
     """An outcome and its times, without the account."""
     return {
         "outcome": outcome.outcome,
@@ -229,13 +212,12 @@ class NotificationAdmin:
     """One method per endpoint."""
 
     def __init__(self, history: HistoryStore, audiences: Audiences) -> None:
-        self._history = history
-        self._audiences = audiences
+        self._history, self._audiences = history, audiences
 
     async def notifications(self, request: web.Request) -> PastNotificationsAnswer:
         """The notifications of a project with their figures, newest first."""
         after, limit = wanted_page(request)
-        found = await self._history.notifications(_project_id(request), read_number(after), limit + 1)
+        found = await self._history.notifications(_project_id(request), read_after(after), limit + 1)
         return notification_page_fields(found, limit)
 
     async def notification(self, request: web.Request) -> NotificationDetailsAnswer:
@@ -254,8 +236,9 @@ class NotificationAdmin:
         accounts a `notification_id` is required, with which nobody is sent to twice.
         """
         is_dry_run = prefer.wanted_dry_run(request)
-        wanted = read_audience_request(await bodies.json_object(request), is_dry_run)
-        return audience_outcome_fields(await self._audiences.notify(_project_id(request), wanted, is_dry_run))
+        wanted = wire.read_audience_request(await bodies.json_object(request), is_dry_run)
+        outcome = await self._audiences.notify(_project_id(request), wanted, is_dry_run)
+        return wire.audience_outcome_fields(outcome)
 
 
 def _project_id(request: web.Request) -> ProjectId:
@@ -281,6 +264,6 @@ def notification_routes(notifications: NotificationAdmin, rows: AdminRows) -> tu
                   problems=(ProjectNotFoundError, NotificationNotFoundError)),
         rows.write("POST", f"{_PROJECT}/notify", "operator-notify", notifications.notify,
                    "Send a notification to an audience", "The outcome for each account.",
-                   body=AudienceNotifyShape, body_example=AUDIENCE_EXAMPLE, parameters=(DRY_RUN_QUERY,),
+                   body=wire.AudienceNotifyShape, body_example=AUDIENCE_EXAMPLE, parameters=(DRY_RUN_QUERY,),
                    problems=(ProjectNotFoundError,)),
     )  # fmt: skip

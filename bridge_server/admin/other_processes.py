@@ -1,6 +1,4 @@
-"""Figures and lists that each process keeps in memory: the process of a request asks the others, and merges
-their answers. Without neighbours there is one process.
-"""
+"""Figures and lists that processes keep in memory: one asks the others, and merges their answers."""
 
 import asyncio
 import re
@@ -21,7 +19,7 @@ import aiohttp
 import orjson
 from aiohttp import web
 
-from bridge_server.admin.rows import read_number
+from bridge_server.admin.rows import read_after
 from bridge_server.kernel.errors import InvalidInputError, NotFoundError, UnavailableError
 from bridge_server.kernel.instants import milliseconds_of
 from bridge_server.kernel.version import USER_AGENT
@@ -74,10 +72,6 @@ class Reply(NamedTuple):
     fields: Fields | None
     fault: str | None = None
 
-    def entry(self) -> ProcessAnswer:
-        """The process, as an answer names it."""
-        return {"number": self.number, "url": self.url, "fault": self.fault}
-
 
 Pages: TypeAlias = Mapping[int, Fields]
 """The answer of each process that has answered, by its number; the first is of the process that merges."""
@@ -96,9 +90,7 @@ class Neighbours:
         token: Callable[[], str | None],
     ) -> None:
         """`token` is the bearer token that all processes accept."""
-        self._processes = processes
-        self._own_number = own_number
-        self._token = token
+        self._processes, self._own_number, self._token = processes, own_number, token
         self._client: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
@@ -170,9 +162,7 @@ class Neighbours:
             # A line that is too long is a ValueError; another version of the program may write other fields.
             raise UnavailableError(f"cannot be read: {error}", 2) from error
 
-    async def _ask(
-        self, process: Process, path: str, query: Mapping[str, str], wait_seconds: float = 0.0
-    ) -> Reply:
+    async def _ask(self, process: Process, path: str, query: Mapping[str, str], wait_seconds: float) -> Reply:
         fields: Fields = None
         fault: str | None = _UNKNOWN_HERE
         if self._token():
@@ -215,58 +205,11 @@ class Neighbours:
         return (fields, None) if isinstance(fields, dict) else (None, "answered with something else")
 
 
-def wanted_process(request: web.Request, neighbours: Neighbours | None) -> WantedProcess:
-    """The process that a request names. Raises InvalidInputError; NotFoundError if it was sent to another."""
-    process, addressee = request.query.get("process"), request.headers.get(_ADDRESSEE)
-    if addressee is not None and neighbours is not None and addressee != str(neighbours.own_number):
-        raise NotFoundError("The process that was asked has ended: another one answers at its URL.")
-    if process is None or process == OWN:
-        return process
-    if not process.isascii() or not process.isdecimal() or len(process) > 15:
-        raise InvalidInputError("The query parameter process takes the number of a process, or own.")
-    return int(process)
-
-
-async def of_all(
-    neighbours: Neighbours | None,
-    wanted: WantedProcess,
-    question: Question,
-    own: Callable[[], Awaitable[Answer]],
-    merge: Callable[[Pages], Fields],
-    shown_as: str | None = None,
-) -> Answer:
-    """The answer of all processes, or of the one that is `wanted`; `own` answers for this process. The list
-    of processes has the answer of each under the name `shown_as`, if there is one.
-    """
-    if neighbours is None or wanted is not None:
-        return await of_one(neighbours, wanted, question, own)
-    path, query = question
-    mine, replies = await asyncio.gather(own(), neighbours.ask_all(path, lambda _: query))
-    pages = pages_of(neighbours.own_number, mine, replies)
-    processes: list[Fields] = [*listed_processes(neighbours.own_number, replies)]
-    if shown_as is not None:
-        processes = [{**each, shown_as: pages.get(each["number"])} for each in processes]
-    merged: Answer = merge(pages) | {"processes": processes}
-    return merged
-
-
-async def of_one(
-    neighbours: Neighbours | None,
-    wanted: WantedProcess,
-    question: Question,
-    own: Callable[[], Awaitable[Answer]],
-) -> Answer:
-    """The answer of this process, or of another one that is `wanted`."""
-    if neighbours is None or not isinstance(wanted, int) or wanted == neighbours.own_number:
-        return await own()
-    answer: Answer = await neighbours.ask_one(wanted, *question)
-    return answer
-
-
 def listed_processes(own_number: int, replies: Sequence[Reply]) -> list[ProcessAnswer]:
     """The processes that an answer is made of, and the processes that have not answered."""
-    own: ProcessAnswer = {"number": own_number, "url": None, "fault": None}
-    return sorted([own, *(each.entry() for each in replies)], key=lambda entry: entry["number"])
+    listed: list[ProcessAnswer] = [{"number": own_number, "url": None, "fault": None}]
+    listed += [{"number": each.number, "url": each.url, "fault": each.fault} for each in replies]
+    return sorted(listed, key=lambda entry: entry["number"])
 
 
 def added(found: Sequence[Fields], kept: Collection[str] = ()) -> Fields:
@@ -281,11 +224,16 @@ def added(found: Sequence[Fields], kept: Collection[str] = ()) -> Fields:
     return {name: total(name) for name in dict.fromkeys(name for each in found for name in each)}
 
 
+def newest_first(pages: Pages, name: str) -> list[Fields]:
+    """The entries of this name in all pages, each with its process."""
+    entries = [{**each, "process": number} for number, page in pages.items() for each in page[name]]
+    return sorted(entries, key=lambda each: (each["at"], each["number"]), reverse=True)
+
+
 # Pages of a list that several processes keep, each of which numbers its own entries; newest first.
 
 _PAIRS = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(?:,[0-9]{1,15}:[0-9]{1,15}){0,127}", re.ASCII)
-_ENDED = 0
-"""In a cursor: every entry of the process was shown."""
+_ENDED = 0  # in a cursor: every entry of the process was shown
 
 Cursor: TypeAlias = Mapping[int, int]
 """By process, the number of its last entry that was shown. A process without one begins with the newest."""
@@ -312,11 +260,9 @@ def read_cursor(text: str) -> Cursor:
     return shown
 
 
-def page_query(
-    cursor: Cursor, query: Mapping[str, str], limit: int, process: int
-) -> Mapping[str, str] | None:
-    """The query for the next page of one process; None if it has no more."""
-    after = cursor.get(process)
+def page_query(cursor: Cursor, query: Mapping[str, str], limit: int, number: int) -> Mapping[str, str] | None:
+    """The query for the next page of the process of this number; None if it has no more."""
+    after = cursor.get(number)
     if after == _ENDED:
         return None
     return {**query, "limit": str(limit), **({} if after is None else {"after": str(after)})}
@@ -362,46 +308,96 @@ def _next(name: str, cursor: Cursor, pages: Pages, shown: Sequence[Fields]) -> s
 
 
 class PagesOfAll(NamedTuple, Generic[Answer]):
-    """A list that each process keeps under a `name`; `members` are made of the pages of all processes. A
-    process whose entries were all shown is asked for `ended`, and without it for nothing.
-    """
+    """A list that each process keeps under a `name`; `members` are made of the pages of all processes."""
 
     name: str
     question: Question
     limit: int
     own: Callable[[int | None], Answer]
     members: Callable[[Pages], Fields]
-    ended: int | None = None
-    """A number before which there are no entries."""
-    read: Callable[[str], int | None] = read_number
-    """Reads `after` of a page of one process."""
+    ended: int | None = None  # no entry has a lower number: asked of a process that has shown all
+    read: Callable[[str], int | None] = read_after  # reads `after` of a page of one process
 
 
-async def page_of_all(
-    neighbours: Neighbours | None, wanted: WantedProcess, after: str, pages: PagesOfAll[Answer]
-) -> Answer:
-    """A page of all processes together, or of the one that is `wanted`. Raises InvalidInputError."""
-    (path, query), limit, ended = pages.question, pages.limit, pages.ended
+class Cluster:
+    """This process, and its neighbours on the database, if it has any."""
 
-    async def own() -> Answer:
-        return pages.own(pages.read(after))
+    def __init__(self, neighbours: Neighbours | None) -> None:
+        self.neighbours = neighbours
 
-    if neighbours is None or wanted is not None:
-        question = (path, {**query, "after": after, "limit": str(limit)})
-        return await of_one(neighbours, wanted, question, own)
-    cursor, own_number = read_cursor(after), neighbours.own_number
+    def wanted(self, request: web.Request) -> WantedProcess:
+        """The process that a request names. Raises InvalidInputError, NotFoundError if it came to another."""
+        neighbours = self.neighbours
+        process, addressee = request.query.get("process"), request.headers.get(_ADDRESSEE)
+        if addressee is not None and neighbours is not None and addressee != str(neighbours.own_number):
+            raise NotFoundError("The process that was asked has ended: another one answers at its URL.")
+        if process is None or process == OWN:
+            return process
+        if not process.isascii() or not process.isdecimal() or len(process) > 15:
+            raise InvalidInputError("The query parameter process takes the number of a process, or own.")
+        return int(process)
 
-    def asked(process: int) -> Mapping[str, str] | None:
-        nothing = None if ended is None else {"after": str(ended), "limit": "1"}
-        return page_query(cursor, query, limit, process) or nothing
+    async def of_all(
+        self,
+        wanted: WantedProcess,
+        question: Question,
+        own: Callable[[], Awaitable[Answer]],
+        merge: Callable[[Pages], Fields],
+        shown_as: str | None = None,
+    ) -> Answer:
+        """The answer of all processes, or of the one that is `wanted`; `own` answers for this process. The
+        list of processes has the answer of each under the name `shown_as`, if there is one.
+        """
+        neighbours = self.neighbours
+        if neighbours is None or wanted is not None:
+            return await self.of_one(wanted, question, own)
+        path, query = question
+        mine, replies = await asyncio.gather(own(), neighbours.ask_all(path, lambda _: query))
+        pages = pages_of(neighbours.own_number, mine, replies)
+        processes: list[Fields] = [*listed_processes(neighbours.own_number, replies)]
+        if shown_as is not None:
+            processes = [{**each, shown_as: pages.get(each["number"])} for each in processes]
+        merged: Answer = merge(pages) | {"processes": processes}
+        return merged
 
-    has_ended = cursor.get(own_number) == _ENDED
-    before = ended if has_ended else cursor.get(own_number)
-    mine = None if before is None and has_ended else pages.own(before)
-    replies = await neighbours.ask_all(path, asked)
-    page = merged_page(pages.name, cursor, own_number, mine, replies, limit)
-    whole: Answer = page | pages.members(pages_of(own_number, mine, replies))
-    return whole
+    async def of_one(
+        self,
+        wanted: WantedProcess,
+        question: Question,
+        own: Callable[[], Awaitable[Answer]],
+        wait_seconds: float = 0.0,
+    ) -> Answer:
+        """The answer of this process, or of another one that is `wanted`."""
+        neighbours = self.neighbours
+        if neighbours is None or not isinstance(wanted, int) or wanted == neighbours.own_number:
+            return await own()
+        answer: Answer = await neighbours.ask_one(wanted, *question, wait_seconds)
+        return answer
+
+    async def page_of_all(self, wanted: WantedProcess, after: str, pages: PagesOfAll[Answer]) -> Answer:
+        """A page of all processes together, or of the one that is `wanted`. Raises InvalidInputError."""
+        (path, query), limit, ended = pages.question, pages.limit, pages.ended
+        neighbours = self.neighbours
+
+        async def own() -> Answer:
+            return pages.own(pages.read(after))
+
+        if neighbours is None or wanted is not None:
+            question = (path, {**query, "after": after, "limit": str(limit)})
+            return await self.of_one(wanted, question, own)
+        cursor, own_number = read_cursor(after), neighbours.own_number
+
+        def asked(process: int) -> Mapping[str, str] | None:
+            nothing = None if ended is None else {"after": str(ended), "limit": "1"}
+            return page_query(cursor, query, limit, process) or nothing
+
+        has_ended = cursor.get(own_number) == _ENDED
+        before = ended if has_ended else cursor.get(own_number)
+        mine = None if before is None and has_ended else pages.own(before)
+        replies = await neighbours.ask_all(path, asked)
+        page = merged_page(pages.name, cursor, own_number, mine, replies, limit)
+        whole: Answer = page | pages.members(pages_of(own_number, mine, replies))
+        return whole
 
 
 # The position of a reader in the changes of several processes, each of which counts its own.

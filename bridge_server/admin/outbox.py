@@ -12,6 +12,7 @@ from aiohttp import web
 from pydantic import Field
 
 from bridge_server.admin import other_processes
+from bridge_server.admin.other_processes import PROCESS, Fields, Pages, ProcessAnswer, WantedProcess
 from bridge_server.admin.rows import AdminRows, body, read_choice, read_place, shortened, wanted_page
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
@@ -35,9 +36,7 @@ _SET = "(set)"
 _OUTBOX = "/admin/outbox"
 _ATTEMPTS = f"{_OUTBOX}/attempts"
 _MESSAGE = f"{_OUTBOX}/{{id:[0-9]{{1,18}}-[^/]{{1,600}}}}"
-_BEFORE_ALL = 1
-"""No attempt has a lower number: of a process whose attempts were all shown, the outcomes are asked for."""
-
+_BEFORE_ALL = 1  # no attempt has a lower number: it asks for the outcomes alone
 
 HeadersOf: TypeAlias = Callable[[models.OutgoingMessage, int], Mapping[str, str]]
 """Makes the headers with which a webhook would be sent at a time."""
@@ -106,7 +105,7 @@ class OutboxMessageDetailsAnswer(WholeMessageAnswer):
     """A message with its headers and its last attempts. Its body is there only for an event of a project."""
 
     last_attempts: list[DeliveryAttemptAnswer]
-    processes: NotRequired[list[other_processes.ProcessAnswer]]
+    processes: NotRequired[list[ProcessAnswer]]
 
 
 class DeliveryAttemptsAnswer(shapes.TypedDict):
@@ -115,7 +114,7 @@ class DeliveryAttemptsAnswer(shapes.TypedDict):
     attempts: list[DeliveryAttemptAnswer]
     outcomes: dict[str, dict[str, shapes.Count]]
     next: shapes.NextPage | None
-    processes: NotRequired[list[other_processes.ProcessAnswer]]
+    processes: NotRequired[list[ProcessAnswer]]
 
 
 class DeliveryAttemptDetailsAnswer(DeliveryAttemptAnswer):
@@ -140,17 +139,15 @@ class OutboxAdmin:
         clock: Clock,
         attempts: AttemptLog,
         headers_of: HeadersOf,
-        neighbours: other_processes.Neighbours | None,
+        processes: other_processes.Cluster,
     ) -> None:
-        self._store = store
-        self._dispatcher = dispatcher
-        self._clock = clock
-        self._attempts = attempts
-        self._headers_of = headers_of
-        self._neighbours = neighbours
+        self._store, self._dispatcher, self._clock = store, dispatcher, clock
+        self._attempts, self._headers_of, self.processes = attempts, headers_of, processes
 
     async def messages(self, query: Mapping[str, str], after: str, limit: int) -> OutboxMessagesAnswer:
-        """A page of the messages that the query chooses, newest first. Raises InvalidInputError."""
+        """Messages that are due, that wait for their next attempt, or that were given up, newest first. One
+        that was delivered is not there any more. Raises InvalidInputError.
+        """
         shown, now_ms = read_place(after, _PLACE), self._clock.now_ms()
         place = None if shown is None else models.MessagePlace(int(shown[1]), int(shown[2] or 0))
         wanted = models.MessageFilter(
@@ -165,13 +162,11 @@ class OutboxAdmin:
             following = f"{page.rest.row_id}" + (f"-{page.rest.died_at_ms}" if page.rest.died_at_ms else "")
         return {"messages": [message_fields(stored, now_ms) for stored in page.messages], "next": following}
 
-    async def message(
-        self, name: str, process: other_processes.WantedProcess = None
-    ) -> OutboxMessageDetailsAnswer:
-        """A message with its last attempts. Raises MessageNotFoundError."""
+    async def message(self, name: str, process: WantedProcess = None) -> OutboxMessageDetailsAnswer:
+        """A message with its headers and its last attempts. Raises MessageNotFoundError."""
         row_id, message_id = read_id(name)
 
-        async def own() -> other_processes.Fields:
+        async def own() -> Fields:
             whole, now_ms = await self._store.whole(row_id, message_id), self._clock.now_ms()
             attempts = [each for each in self._attempts.before(None) if each.message_id == message_id]
             is_webhook = whole.message.channel in ("http", "https")
@@ -182,20 +177,21 @@ class OutboxAdmin:
             }
 
         path = f"{_OUTBOX}/{row_id}-{quote(message_id, safe='')}"
-        return await other_processes.of_all(self._neighbours, process, (path, {}), own, merged_message)
+        return await self.processes.of_all(process, (path, {}), own, merged_message)
 
     async def attempts(
-        self, query: Mapping[str, str], after: str, limit: int, process: other_processes.WantedProcess = None
+        self, query: Mapping[str, str], after: str, limit: int, process: WantedProcess = None
     ) -> DeliveryAttemptsAnswer:
-        """A page of the attempts that the query chooses, newest first. Raises InvalidInputError."""
+        """The last 500 attempts to deliver since the start, newest first, and the outcomes of all. Raises
+        InvalidInputError.
+        """
         chosen = {name: query[name] for name in ("kind", "destination") if name in query}
         kind = read_choice("kind", chosen.get("kind"), models.MessageKind)
         destination = chosen.get("destination")
 
         def is_chosen(attempt: DeliveryAttempt) -> bool:
-            its = (
-                models.MessageKind.WEBHOOK if attempt.channel == WEBHOOK_CHANNEL else models.MessageKind.PUSH
-            )
+            is_webhook = attempt.channel == WEBHOOK_CHANNEL
+            its = models.MessageKind.WEBHOOK if is_webhook else models.MessageKind.PUSH
             return kind in (None, its) and destination in (None, attempt.destination)
 
         def own(before: int | None) -> DeliveryAttemptsAnswer:
@@ -206,17 +202,17 @@ class OutboxAdmin:
                 "next": str(found[limit - 1].number) if len(found) > limit else None,
             }
 
-        def outcomes(pages: other_processes.Pages) -> other_processes.Fields:
+        def outcomes(pages: Pages) -> Fields:
             return {"outcomes": other_processes.added([page["outcomes"] for page in pages.values()])}
 
         question = (_ATTEMPTS, chosen)
         pages = other_processes.PagesOfAll("attempts", question, limit, own, outcomes, ended=_BEFORE_ALL)
-        return await other_processes.page_of_all(self._neighbours, process, after, pages)
+        return await self.processes.page_of_all(process, after, pages)
 
-    async def attempt(
-        self, name: str, process: other_processes.WantedProcess = None
-    ) -> DeliveryAttemptDetailsAnswer:
-        """One attempt. Raises AttemptNotFoundError, NotFoundError, InvalidInputError, UnavailableError."""
+    async def attempt(self, name: str, process: WantedProcess = None) -> DeliveryAttemptDetailsAnswer:
+        """An attempt to deliver; in test mode with the body that was sent, up to 16 KiB. Raises
+        AttemptNotFoundError, NotFoundError, InvalidInputError, UnavailableError.
+        """
         if not _ATTEMPT.fullmatch(name):
             raise models.AttemptNotFoundError
         number = int(name)
@@ -228,17 +224,17 @@ class OutboxAdmin:
             content = None if found.body is None else orjson.loads(found.body)
             return {**attempt_fields(found), "body": content}
 
-        return await other_processes.of_one(self._neighbours, process, (f"{_ATTEMPTS}/{number}", {}), own)
+        return await self.processes.of_one(process, (f"{_ATTEMPTS}/{number}", {}), own)
 
     async def retry(self, name: str) -> OutboxMessageAnswer:
-        """Have a message sent now. Raises MessageNotFoundError, MessageBeingSentError."""
+        """A dead one begins its attempts anew. Raises MessageNotFoundError, MessageBeingSentError."""
         row_id, message_id = read_id(name)
         async with await self._withheld(row_id, message_id):
             stored = await self._store.retry(row_id, message_id, self._clock.now_ms())
         return message_fields(stored, self._clock.now_ms())
 
     async def drop(self, name: str) -> None:
-        """Delete a message for good. Raises MessageNotFoundError, MessageBeingSentError."""
+        """The message is deleted for good. Raises MessageNotFoundError, MessageBeingSentError."""
         row_id, message_id = read_id(name)
         async with await self._withheld(row_id, message_id):
             await self._store.drop(row_id, message_id)
@@ -257,12 +253,6 @@ class OutboxAdmin:
         is_due = stored.state(self._clock.now_ms()) is models.MessageState.DUE
         return self._dispatcher.withheld(row_id, claimant, is_due=is_due)
 
-    async def handle_messages(self, request: web.Request) -> OutboxMessagesAnswer:
-        """Messages that are due, that wait for their next attempt, or that were given up, newest first. One
-        that was delivered is not there any more.
-        """
-        return await self.messages(request.query, *wanted_page(request))
-
     async def handle_retry_dead(self, request: web.Request) -> ChangedMessagesAnswer:
         """Messages that were given up begin their attempts anew."""
         return await self.retry_dead(await body(request, DestinationShape))
@@ -270,31 +260,6 @@ class OutboxAdmin:
     async def handle_drop_dead(self, request: web.Request) -> ChangedMessagesAnswer:
         """Messages that were given up are deleted for good."""
         return await self.drop_dead(await body(request, DestinationShape))
-
-    async def handle_attempts(self, request: web.Request) -> DeliveryAttemptsAnswer:
-        """The last 500 attempts to deliver since the start, newest first, and the outcomes of all."""
-        process = other_processes.wanted_process(request, self._neighbours)
-        return await self.attempts(request.query, *wanted_page(request), process)
-
-    async def handle_attempt(self, request: web.Request) -> DeliveryAttemptDetailsAnswer:
-        """An attempt to deliver; in test mode with the body that was sent, up to 16 KiB."""
-        return await self.attempt(
-            request.match_info["number"], other_processes.wanted_process(request, self._neighbours)
-        )
-
-    async def handle_message(self, request: web.Request) -> OutboxMessageDetailsAnswer:
-        """A message with its headers and its last attempts."""
-        return await self.message(
-            request.match_info["id"], other_processes.wanted_process(request, self._neighbours)
-        )
-
-    async def handle_drop(self, request: web.Request) -> None:
-        """The message is deleted for good."""
-        await self.drop(request.match_info["id"])
-
-    async def handle_retry(self, request: web.Request) -> OutboxMessageAnswer:
-        """A dead one begins its attempts anew."""
-        return await self.retry(request.match_info["id"])
 
 
 async def retry_all_dead(store: MessageStore, destination: str | None, now_ms: int) -> int:
@@ -342,13 +307,10 @@ def message_fields(stored: models.StoredMessage, now_ms: int) -> OutboxMessageAn
     }
 
 
-def merged_message(pages: other_processes.Pages) -> other_processes.Fields:
+def merged_message(pages: Pages) -> Fields:
     """A message with the attempts of all processes, newest first."""
-    attempts = [
-        {**each, "process": number} for number, fields in pages.items() for each in fields["last_attempts"]
-    ]
-    newest_first = sorted(attempts, key=lambda each: (each["at"], each["number"]), reverse=True)
-    return {**next(iter(pages.values())), "last_attempts": newest_first}
+    attempts = other_processes.newest_first(pages, "last_attempts")
+    return {**next(iter(pages.values())), "last_attempts": attempts}
 
 
 def whole_fields(whole: models.WholeMessage, headers: Mapping[str, str], now_ms: int) -> WholeMessageAnswer:
@@ -382,7 +344,6 @@ def attempt_fields(attempt: DeliveryAttempt) -> DeliveryAttemptAnswer:
 
 
 def count_fields(count: int) -> ChangedMessagesAnswer:
-    """How many messages were changed."""
     return {"messages": count}
 
 
@@ -407,10 +368,11 @@ _EXAMPLE = {"destination": "https://app.example.org:443"}
 def outbox_routes(outbox: OutboxAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """Messages one by one, the dead letters of a destination, and attempts to deliver."""
     rows = rows.under("Outbox")
-    read, write = rows.read, rows.write
+    read, write, process = rows.read, rows.write, outbox.processes.wanted
     unchanged = (models.MessageNotFoundError, models.MessageBeingSentError)
     return (
-        read(_OUTBOX, "outbox", outbox.handle_messages, "List messages", "A page.",
+        read(_OUTBOX, "outbox", lambda request: outbox.messages(request.query, *wanted_page(request)),
+             "List messages", "A page.", of=outbox.messages,
              parameters=(_STATE, _KIND, _PURPOSE, _DESTINATION, *shapes.page_parameters())),
         write("POST", f"{_OUTBOX}/retry-dead", "retry-dead-messages", outbox.handle_retry_dead,
               "Send all dead messages of a destination", "How many there were.",
@@ -418,17 +380,22 @@ def outbox_routes(outbox: OutboxAdmin, rows: AdminRows) -> tuple[Route, ...]:
         write("POST", f"{_OUTBOX}/drop-dead", "drop-dead-messages", outbox.handle_drop_dead,
               "Drop all dead messages of a destination", "How many there were.",
               body=DestinationShape, body_example=_EXAMPLE),
-        read(_ATTEMPTS, "outbox-attempts", outbox.handle_attempts, "List attempts", "A page.",
-             parameters=(_KIND, _DESTINATION, other_processes.PROCESS, *shapes.page_parameters()),
-             needs_database=False),
-        read(f"{_ATTEMPTS}/{{number:[^/]{{1,128}}}}", "outbox-attempt", outbox.handle_attempt,
-             "Show an attempt", "The attempt.", parameters=(_NUMBER, other_processes.PROCESS),
+        read(_ATTEMPTS, "outbox-attempts",
+             lambda request: outbox.attempts(request.query, *wanted_page(request), process(request)),
+             "List attempts", "A page.", of=outbox.attempts, needs_database=False,
+             parameters=(_KIND, _DESTINATION, PROCESS, *shapes.page_parameters())),
+        read(f"{_ATTEMPTS}/{{number:[^/]{{1,128}}}}", "outbox-attempt",
+             lambda request: outbox.attempt(request.match_info["number"], process(request)),
+             "Show an attempt", "The attempt.", of=outbox.attempt, parameters=(_NUMBER, PROCESS),
              problems=(models.AttemptNotFoundError, InvalidInputError), needs_database=False),
-        read(_MESSAGE, "outbox-message", outbox.handle_message, "Show a message", "The message.",
-             parameters=(_ID, other_processes.PROCESS),
+        read(_MESSAGE, "outbox-message",
+             lambda request: outbox.message(request.match_info["id"], process(request)),
+             "Show a message", "The message.", of=outbox.message, parameters=(_ID, PROCESS),
              problems=(models.MessageNotFoundError, InvalidInputError)),
-        write("DELETE", _MESSAGE, "drop-message", outbox.handle_drop, "Drop a message", "It is dropped.",
-              parameters=(_ID,), problems=unchanged),
-        write("POST", f"{_MESSAGE}/retry", "retry-message", outbox.handle_retry,
-              "Send a message now", "The message, which is due.", parameters=(_ID,), problems=unchanged),
+        write("DELETE", _MESSAGE, "drop-message", lambda request: outbox.drop(request.match_info["id"]),
+              "Drop a message", "It is dropped.", of=outbox.drop, parameters=(_ID,), problems=unchanged),
+        write("POST", f"{_MESSAGE}/retry", "retry-message",
+              lambda request: outbox.retry(request.match_info["id"]),
+              "Send a message now", "The message, which is due.", of=outbox.retry, parameters=(_ID,),
+              problems=unchanged),
     )  # fmt: skip

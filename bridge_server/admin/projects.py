@@ -7,7 +7,7 @@ from aiohttp import web
 from pydantic import AfterValidator, Field
 
 from bridge_server.admin.notifications import ProjectAnalyticsAnswer, analytics_fields
-from bridge_server.admin.rows import ANY_ACCOUNT, ANY_ID, AdminRows, body, read_number, wanted_page
+from bridge_server.admin.rows import ANY_ACCOUNT, ANY_ID, AdminRows, body, read_after, wanted_page
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
@@ -20,8 +20,7 @@ from bridge_server.web.bodies import WEB_URL, Shape, json_object, parse_object
 from bridge_server.web.routes import Parameter, Route
 
 _HOUR_US = 3600 * MICROSECONDS
-_DIGITS = 6
-"""The digits of a rate per hour, which is stored as whole microseconds between two tokens."""
+_DIGITS = 6  # the digits of a rate per hour, which is stored as whole microseconds between two tokens
 
 
 def _valid(rule: Callable[[str], str]) -> AfterValidator:
@@ -235,7 +234,6 @@ def project_page_fields(
 
 
 def details_fields(details: models.ProjectDetails, servers_limit: Limit) -> ProjectDetailsAnswer:
-    """A project with its types, secrets and number of subscribers."""
     return {
         **project_fields(details.project, servers_limit),
         "types": [type_fields(kind) for kind in details.types],
@@ -255,7 +253,6 @@ def secret_fields(secret: models.NewSecret) -> ProjectSecretAnswer:
 def new_project_fields(
     project: models.Project, secret: models.NewSecret, servers_limit: Limit
 ) -> NewProjectAnswer:
-    """A new project and its first secret."""
     return {
         **project_fields(project, servers_limit),
         "types": [],
@@ -271,12 +268,10 @@ def webhook_fields(webhook: models.Webhook) -> ProjectWebhookAnswer:
 
 
 def type_fields(kind: models.NotificationType) -> NotificationTypeAnswer:
-    """A notification type."""
     return {"type_id": kind.type_id, "name": kind.name, "created_at": rfc3339(kind.created_at_ms)}
 
 
 def type_list_fields(types: Sequence[models.NotificationType]) -> NotificationTypesAnswer:
-    """A project's notification types."""
     return {"types": [type_fields(kind) for kind in types]}
 
 
@@ -353,7 +348,7 @@ class ProjectAdmin:
         if not {"after", "limit"} & request.query.keys():
             return project_list_fields(await self._projects.overview(), self._account_limit)
         after, limit = wanted_page(request)
-        found = await self._projects.overview(read_number(after) or 0, limit + 1)
+        found = await self._projects.overview(read_after(after) or 0, limit + 1)
         return project_page_fields(found, limit, self._account_limit)
 
     async def create_project(self, request: web.Request) -> NewProjectAnswer:
@@ -408,9 +403,8 @@ class ProjectAdmin:
     async def rename_type(self, request: web.Request) -> NotificationTypeAnswer:
         """The id stays."""
         name = (await body(request, TypeNameShape)).name
-        return type_fields(
-            await self._projects.rename_type(_project_id(request), request.match_info["type_id"], name)
-        )
+        type_id = request.match_info["type_id"]
+        return type_fields(await self._projects.rename_type(_project_id(request), type_id, name))
 
     async def remove_type(self, request: web.Request) -> None:
         """Accounts that have chosen it receive the others. Notifications that were sent stay."""

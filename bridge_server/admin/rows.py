@@ -3,6 +3,7 @@
 import base64
 import binascii
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
@@ -21,18 +22,15 @@ from bridge_server.web.shapes import Work, answering, returned
 Read = TypeVar("Read", bound=Shape)
 Kind = TypeVar("Kind", bound=StrEnum)
 
-ANY_ID = "[^/]{1,128}"
-"""The pattern of an id in a path."""
+ANY_ID = "[^/]{1,128}"  # the pattern of an id in a path
 # An account id has at most 170 characters. Up to 128 of them are percent signs, which arrive as %25.
-ANY_ACCOUNT = "[^/]{1,426}"
-"""The pattern of an account in a path."""
+ANY_ACCOUNT = "[^/]{1,426}"  # the pattern of an account in a path
 
 _USUAL_PAGE = 100
 _LONGEST_PAGE = 1000
 _PAGE_SIZE = re.compile(r"[0-9]{1,9}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
-KEY_BYTES = 16
-"""The length of the key of `Handles`."""
+KEY_BYTES = 16  # the length of the key of `Handles`
 _HANDLE_CHARACTERS = 22
 _SHOWN_CHARACTERS = 8
 
@@ -55,14 +53,15 @@ class AdminRows:
 
     def write(
         self, method: str, path: str, name: str, work: Work, summary: str, meaning: str, *,
-        waits: bool = False, **about: Any,
+        of: Callable[..., Awaitable[object]] | None = None, waits: bool = False, **about: Any,
     ) -> Route:  # fmt: skip
-        """A row that changes something, or answers GET."""
-        about = {"answers": returned(work, meaning), **about}
+        """A row that changes something, or answers GET. `of` describes it, where `work` only calls that."""
+        described = work if of is None else of
+        about = {"answers": returned(described, meaning), **about}
         return Route(
             method=method, path=path, name=name, handler=answering(work), access=self.access, waits=waits,
             body_limit_bytes=0 if method == "GET" else self.body_limit_bytes, who="operator",
-            about=About(work=work, tag=self.tag, summary=summary, **about),
+            about=About(work=described, tag=self.tag, summary=summary, **about),
         )  # fmt: skip
 
 
@@ -79,7 +78,7 @@ def wanted_page(request: web.Request) -> tuple[str, int]:
     return request.query.get("after", ""), int(limit)
 
 
-def read_number(after: str) -> int | None:
+def read_after(after: str) -> int | None:
     """The parameter `after` where entries have numbers; None for the first page. Raises InvalidInputError."""
     return None if read_place(after, _NUMBER) is None else int(after)
 
@@ -100,9 +99,8 @@ def read_choice(name: str, word: str | None, kinds: type[Kind]) -> Kind | None:
 
 
 class Handles:
-    """Turns an id into its handle and back, by a key of 16 bytes. Operators name sessions and calls by
-    handles, because their ids are capabilities. Ids that the server has not made, which are no UUIDs, have no
-    handle.
+    """Turns an id into its handle and back. Operators name sessions and calls by handles, as ids are
+    capabilities. Ids that the server has not made, which are no UUIDs, have no handle.
     """
 
     def __init__(self, key: bytes) -> None:

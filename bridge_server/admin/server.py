@@ -10,8 +10,8 @@ from typing import Annotated, Any, NotRequired
 from aiohttp import web
 from pydantic import WithJsonSchema
 
-from bridge_server.admin import other_processes
 from bridge_server.admin.clients import ListedClientAnswer, client_fields, heaviest_fields
+from bridge_server.admin.other_processes import PROCESS, Cluster, Fields, Pages, ProcessAnswer, added
 from bridge_server.admin.rows import AdminRows
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, UnavailableError
@@ -34,7 +34,6 @@ _TOO_MANY_REQUESTS = 429
 
 _OF_THE_DATABASE = frozenset({"living", "due", "dead", "disk", "at", "up_seconds"})
 """Members that are not added up: they are the database's, and the process that answers has just read them."""
-
 
 Bytes = Annotated[int, count(65_536)]
 
@@ -99,7 +98,7 @@ class OneServerFiguresAnswer(TypedDict):
     clients: list[ListedClientAnswer]
 
 
-class ProcessFiguresAnswer(other_processes.ProcessAnswer):
+class ProcessFiguresAnswer(ProcessAnswer):
     """The figures of one of several processes; null if it did not answer."""
 
     figures: OneServerFiguresAnswer | None
@@ -118,34 +117,27 @@ class FigureSources:
     sessions: SessionList
     made: RecentCounts
     clients: Clients
-    gauges: Callable[[], Mapping[str, float]]
-    """The figures of every part, as `/metrics` has them."""
+    gauges: Callable[[], Mapping[str, float]]  # the figures of every part, as `/metrics` has them
     requests: RequestFigures
     stock: StockOf
-    pushes: Callable[[], Mapping[str, Mapping[str, int]]]
-    """By channel, how many pushes had each outcome."""
+    pushes: Callable[[], Mapping[str, Mapping[str, int]]]  # by channel, how many pushes had each outcome
     database_file: Path
 
 
 class StatsAdmin:
-    """Puts the figures of this process together, and of the others on the database if it has `neighbours`."""
+    """Puts the figures of this process together, and of the others on the database."""
 
-    def __init__(
-        self, sources: FigureSources, clock: Clock, neighbours: other_processes.Neighbours | None
-    ) -> None:
-        self._sources = sources
-        self._clock = clock
-        self._neighbours = neighbours
+    def __init__(self, sources: FigureSources, clock: Clock, processes: Cluster) -> None:
+        self._sources, self._clock, self._processes = sources, clock, processes
         self._began_us = clock.elapsed_us()
 
     async def handle(self, request: web.Request) -> ServerFiguresAnswer:
         """Numbers of sessions, calls, sockets and messages, and the five clients with the most requests of
         the last hour.
         """
-        wanted = other_processes.wanted_process(request, self._neighbours)
-        return await other_processes.of_all(
-            self._neighbours, wanted, (request.path, {}), self._own, merged_fields, shown_as="figures"
-        )
+        wanted = self._processes.wanted(request)
+        question = (request.path, dict[str, str]())
+        return await self._processes.of_all(wanted, question, self._own, merged_fields, shown_as="figures")
 
     async def _own(self) -> ServerFiguresAnswer:
         """The figures of this moment; the number of sessions may be a minute old."""
@@ -216,11 +208,11 @@ def _size(file: Path) -> int:
         return 0
 
 
-def merged_fields(pages: other_processes.Pages) -> other_processes.Fields:
+def merged_fields(pages: Pages) -> Fields:
     """The server at a glance, all its processes together."""
     found = [*pages.values()]
     return {
-        **other_processes.added(found, _OF_THE_DATABASE),
+        **added(found, _OF_THE_DATABASE),
         "up_seconds": max(each["up_seconds"] for each in found),
         "clients": heaviest_fields(pages, "requests", _HEAVIEST),
     }
@@ -231,7 +223,7 @@ def stats_routes(stats: StatsAdmin, rows: AdminRows) -> tuple[Route, ...]:
     row = rows.under("Observation").read
     return (
         row("/admin/stats", "stats", stats.handle, "The server at a glance", "The figures.",
-            parameters=(other_processes.PROCESS,), problems=(InvalidInputError,)),
+            parameters=(PROCESS,), problems=(InvalidInputError,)),
     )  # fmt: skip
 
 
@@ -267,13 +259,10 @@ class SettingsReportAnswer(TypedDict):
 
 
 class SettingsAdmin:
-    """Shows readiness, and the settings that `shown` returns by name. A running server's settings are changed
-    in its file, and by SIGHUP.
-    """
+    """Shows readiness, and the settings of `shown`, which are changed in their file, and by SIGHUP."""
 
     def __init__(self, shown: Callable[[], Mapping[str, Any]], readiness: Readiness) -> None:
-        self._shown = shown
-        self._readiness = readiness
+        self._shown, self._readiness = shown, readiness
 
     async def report(self, _: web.Request | None = None) -> SettingsReportAnswer:
         """Every setting with its value and its source. A secret is `(set)` or null. Under `ready` are the

@@ -6,19 +6,9 @@ from itertools import islice
 from typing import Annotated, Literal, NotRequired, TypeAlias
 from urllib.parse import quote
 
-from aiohttp import web
-
-from bridge_server.admin.other_processes import (
-    PROCESS,
-    Fields,
-    Neighbours,
-    Pages,
-    ProcessAnswer,
-    WantedProcess,
-    of_all,
-    wanted_process,
-)
-from bridge_server.admin.rows import ANY_ID, AdminRows, read_number, read_place, shortened, wanted_page
+from bridge_server.admin import other_processes
+from bridge_server.admin.other_processes import PROCESS, Fields, Pages, ProcessAnswer, WantedProcess
+from bridge_server.admin.rows import ANY_ID, AdminRows, read_after, read_place, shortened, wanted_page
 from bridge_server.admin.traffic_records import CallLives, KeptRequestAnswer, NamedThingAnswer, named
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
@@ -83,13 +73,14 @@ class SessionAdmin:
 
     def __init__(self, lives: CallLives, relay: Relay, activities: Activities) -> None:
         self._sessions, self._requests = lives.sessions, lives.requests
-        self._neighbours, self._status_ms = lives.neighbours, lives.status_ms
-        self._relay = relay
-        self._activities = activities
+        self.processes, self._status_ms = lives.processes, lives.status_ms
+        self._relay, self._activities = relay, activities
 
     async def page(self, after: str, limit: int, process: WantedProcess = None) -> LivingSessionsAnswer:
-        """A page of living sessions, newest first. Raises InvalidInputError."""
-        before = read_number(after)
+        """Sessions that live, newest first. Ids are shortened, because a whole id is a capability. Raises
+        InvalidInputError.
+        """
+        before = read_after(after)
 
         async def own() -> LivingSessionsAnswer:
             page = await self._sessions.page(before, limit)
@@ -97,10 +88,12 @@ class SessionAdmin:
             return {"sessions": [self._fields(each) for each in page.sessions], "next": following}
 
         question = (_SESSIONS, {"after": after, "limit": str(limit)})
-        return await of_all(self._neighbours, process, question, own, merged_page)
+        return await self.processes.of_all(process, question, own, merged_page)
 
     async def story(self, handle: str, process: WantedProcess = None) -> SessionStoryAnswer:
-        """A session, its timeline, and the requests that are kept. Raises SessionNotFoundError."""
+        """A session with its timeline, and the requests about it that are still kept. Raises
+        SessionNotFoundError.
+        """
 
         async def own() -> Fields:
             session = await self._sessions.session(self._id_of(handle))
@@ -113,14 +106,14 @@ class SessionAdmin:
             }
 
         path = f"{_SESSIONS}/{quote(handle, safe='')}"
-        return await of_all(self._neighbours, process, (path, {}), own, merged_story)
+        return await self.processes.of_all(process, (path, {}), own, merged_story)
 
     async def count(self) -> int:
         """The number of living sessions; it may be a minute old."""
         return await self._sessions.count()
 
     async def end(self, handle: str) -> None:
-        """End a session and its calls. Raises SessionNotFoundError."""
+        """The session ends for both sides, with its calls. Raises SessionNotFoundError."""
         await self._relay.end_session(self._id_of(handle))
 
     def _id_of(self, handle: str) -> SessionId:
@@ -168,18 +161,6 @@ class SessionAdmin:
             for at_ms, event, call_id in sorted(found, key=lambda each: each[0])
         ]
 
-    async def handle_page(self, request: web.Request) -> LivingSessionsAnswer:
-        """Sessions that live, newest first. Ids are shortened, because a whole id is a capability."""
-        return await self.page(*wanted_page(request), wanted_process(request, self._neighbours))
-
-    async def handle_story(self, request: web.Request) -> SessionStoryAnswer:
-        """A session with its timeline, and the requests about it that are still kept."""
-        return await self.story(request.match_info["handle"], wanted_process(request, self._neighbours))
-
-    async def handle_end(self, request: web.Request) -> None:
-        """The session ends for both sides, with its calls."""
-        await self.end(request.match_info["handle"])
-
 
 def merged_page(pages: Pages) -> Fields:
     """A page of sessions with what all processes have seen of them."""
@@ -193,11 +174,8 @@ def merged_page(pages: Pages) -> Fields:
 
 def merged_story(stories: Pages) -> Fields:
     """A session with what all processes have seen of it, and the requests that any of them keeps."""
-    requests = [
-        {**request, "process": number} for number, story in stories.items() for request in story["requests"]
-    ]
-    newest_first = sorted(requests, key=lambda each: (each["at"], each["number"]), reverse=True)
-    return {**_as_seen_by_all([*stories.values()]), "requests": newest_first[:MOST_REQUESTS]}
+    requests = other_processes.newest_first(stories, "requests")[:MOST_REQUESTS]
+    return {**_as_seen_by_all([*stories.values()]), "requests": requests}
 
 
 def _as_seen_by_all(found: Sequence[Fields]) -> Fields:
@@ -258,15 +236,15 @@ class TopicAdmin:
         topics: TopicList,
         sockets_on: Callable[[Topic], int],
         traffic: TrafficLog | None,
-        neighbours: Neighbours | None,
+        processes: other_processes.Cluster,
     ) -> None:
-        self._topics = topics
-        self._sockets_on = sockets_on
-        self._traffic = traffic
-        self._neighbours = neighbours
+        self._topics, self._sockets_on = topics, sockets_on
+        self._traffic, self.processes = traffic, processes
 
     async def page(self, after: str, limit: int, process: WantedProcess = None) -> ListedTopicsAnswer:
-        """A page of topics. Raises InvalidInputError."""
+        """Topics that clients of generation 2.x are subscribed to, connected or not. Topics are shortened.
+        Raises InvalidInputError.
+        """
         shown = read_place(after, _TOPIC_PLACE)
         place = TopicPlace() if shown is None else TopicPlace(int(shown[1]), int(shown[2]))
 
@@ -280,11 +258,7 @@ class TopicAdmin:
             }
 
         question = (_TOPICS, {"after": after, "limit": str(limit)})
-        return await of_all(self._neighbours, process, question, own, merged_topics)
-
-    async def handle_page(self, request: web.Request) -> ListedTopicsAnswer:
-        """Topics that clients of generation 2.x are subscribed to, connected or not. Topics are shortened."""
-        return await self.page(*wanted_page(request), wanted_process(request, self._neighbours))
+        return await self.processes.of_all(process, question, own, merged_topics)
 
     def _fields(self, listed: ListedTopic, kinds: dict[str, TopicKind]) -> ListedTopicAnswer:
         shown = shortened(listed.topic)
@@ -325,14 +299,18 @@ def merged_topics(pages: Pages) -> Fields:
 
 def session_routes(sessions: SessionAdmin, topics: TopicAdmin, rows: AdminRows) -> tuple[Route, ...]:
     """The list, one session, and its end; and the list of topics."""
-    rows = rows.under("Observation")
+    rows, process = rows.under("Observation"), sessions.processes.wanted
     return (
-        rows.read(_SESSIONS, "sessions", sessions.handle_page, "List sessions", "A page.",
-                  parameters=(PROCESS, *page_parameters())),
-        rows.read(_SESSION, "shown-session", sessions.handle_story, "Show a session", "The session.",
+        rows.read(_SESSIONS, "sessions",
+                  lambda request: sessions.page(*wanted_page(request), process(request)),
+                  "List sessions", "A page.", of=sessions.page, parameters=(PROCESS, *page_parameters())),
+        rows.read(_SESSION, "shown-session",
+                  lambda request: sessions.story(request.match_info["handle"], process(request)),
+                  "Show a session", "The session.", of=sessions.story,
                   parameters=(PROCESS,), problems=(SessionNotFoundError, InvalidInputError)),
-        rows.write("DELETE", _SESSION, "end-shown-session", sessions.handle_end,
-                   "End a session", "It has ended.", problems=(SessionNotFoundError,)),
-        rows.read(_TOPICS, "topics", topics.handle_page, "List topics of 2.x", "A page.",
-                  parameters=(PROCESS, *page_parameters())),
+        rows.write("DELETE", _SESSION, "end-shown-session",
+                   lambda request: sessions.end(request.match_info["handle"]),
+                   "End a session", "It has ended.", of=sessions.end, problems=(SessionNotFoundError,)),
+        rows.read(_TOPICS, "topics", lambda request: topics.page(*wanted_page(request), process(request)),
+                  "List topics of 2.x", "A page.", of=topics.page, parameters=(PROCESS, *page_parameters())),
     )  # fmt: skip

@@ -9,36 +9,11 @@ from typing import Annotated
 
 from aiohttp import web
 
-from bridge_server.admin.other_processes import (
-    OWN,
-    PROCESS,
-    Fields,
-    Neighbours,
-    Pages,
-    PagesOfAll,
-    Reply,
-    WantedProcess,
-    merged_news,
-    of_one,
-    page_of_all,
-    read_position,
-    read_positions,
-    wanted_process,
-    write_positions,
-)
+from bridge_server.admin import other_processes as processes
+from bridge_server.admin import traffic_records as records
+from bridge_server.admin.other_processes import OWN, PROCESS, Fields, Neighbours, WantedProcess, read_position
 from bridge_server.admin.rows import ANY_ID, AdminRows, wanted_page
-from bridge_server.admin.traffic_records import (
-    CallLifeAnswer,
-    CallLives,
-    Filter,
-    KeptRequestAnswer,
-    KeptRequestsAnswer,
-    Spell,
-    TooManyFollowersError,
-    read_filter,
-    read_number,
-    request_fields,
-)
+from bridge_server.admin.traffic_records import CallLives, KeptRequestsAnswer, read_filter
 from bridge_server.admin.traffic_stream import TRAFFIC, OpenStream, StreamOfAll, TrafficStreams, WantedStream
 from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.errors import InvalidInputError, NotFoundError
@@ -88,11 +63,11 @@ def read_following(query: Mapping[str, str]) -> Following | None:
 class RequestLists:
     """The lists of requests. `spell` makes the fields of an own request."""
 
-    def __init__(self, streams: TrafficStreams, spell: Spell, lives: CallLives) -> None:
+    def __init__(self, streams: TrafficStreams, spell: records.Spell, lives: CallLives) -> None:
         self._streams = streams
         self._traffic = streams.traffic
         self._spell = spell
-        self._handles, self._neighbours = lives.handles, lives.neighbours
+        self._handles, self._processes = lives.handles, lives.processes
         self.keeps_contents = streams.traffic.keeps_contents
 
     async def page(
@@ -109,41 +84,46 @@ class RequestLists:
                 "next": str(found[limit - 1].number) if len(found) > limit else None,
             }
 
-        def last(pages: Pages) -> Fields:
-            return {"last": write_positions({number: int(page["last"]) for number, page in pages.items()})}
+        def last(pages: processes.Pages) -> Fields:
+            positions = {number: int(page["last"]) for number, page in pages.items()}
+            return {"last": processes.write_positions(positions)}
 
         question = (TRAFFIC, {"filter": words})
-        pages = PagesOfAll("requests", question, limit, own, last, read=read_number)
-        return await page_of_all(self._neighbours, process, after, pages)
+        pages = processes.PagesOfAll("requests", question, limit, own, last, read=records.read_number)
+        return await self._processes.page_of_all(process, after, pages)
 
     async def changes(
         self, words: str, following: Following, limit: int, process: WantedProcess = None
     ) -> KeptRequestsAnswer:
         """The changes, oldest first; with a wait, once there is one. Raises InvalidInputError."""
-        neighbours, since, wait_seconds = self._neighbours, following.since, following.wait_seconds
-        if isinstance(process, int) and neighbours is not None and process != neighbours.own_number:
-            query = {"filter": words, "since": since, "wait": str(wait_seconds), "limit": str(limit)}
-            theirs: KeptRequestsAnswer = await neighbours.ask_one(process, TRAFFIC, query, wait_seconds)
-            return theirs
-        if neighbours is None or process is not None:
-            known = read_number(since) if neighbours is None else read_position(since, neighbours.own_number)
+        neighbours, since, wait_seconds = self._processes.neighbours, following.since, following.wait_seconds
+        if neighbours is not None and process is None:
+            merged: KeptRequestsAnswer = await self._changes_of_all(neighbours, words, following, limit)
+            return merged
+
+        async def own() -> KeptRequestsAnswer:
+            if neighbours is None:
+                known = records.read_number(since)
+            else:
+                known = read_position(since, neighbours.own_number)
             found = await self._news(read_filter(words, self._handles), known or 0, wait_seconds)
             return self._page_of_changes(found, limit)
-        merged: KeptRequestsAnswer = await self._changes_of_all(neighbours, words, following, limit)
-        return merged
 
-    async def one(self, number: int, process: WantedProcess = None) -> KeptRequestAnswer:
+        query = {"filter": words, "since": since, "wait": str(wait_seconds), "limit": str(limit)}
+        return await self._processes.of_one(process, (TRAFFIC, query), own, wait_seconds)
+
+    async def one(self, number: int, process: WantedProcess = None) -> records.KeptRequestAnswer:
         """One request. Raises RequestNotKeptError, NotFoundError, InvalidInputError, UnavailableError."""
 
-        async def own() -> KeptRequestAnswer:
+        async def own() -> records.KeptRequestAnswer:
             found = self._traffic.find(number)
             if found is None:
                 raise RequestNotKeptError
-            return request_fields(found, self._traffic, self._handles)
+            return records.request_fields(found, self._traffic, self._handles)
 
-        return await of_one(self._neighbours, process, (f"{TRAFFIC}/{number}", {}), own)
+        return await self._processes.of_one(process, (f"{TRAFFIC}/{number}", {}), own)
 
-    async def _news(self, chosen: Filter, since: int, wait_seconds: float) -> Sequence[Recorded]:
+    async def _news(self, chosen: records.Filter, since: int, wait_seconds: float) -> Sequence[Recorded]:
         """The changes after one that is known, the oldest first; they wait until there is one."""
         traffic = self._traffic
         since = since if since <= traffic.newest() else 0  # the record was cleared
@@ -164,17 +144,18 @@ class RequestLists:
         self, neighbours: Neighbours, words: str, following: Following, limit: int
     ) -> Fields:
         own, chosen = neighbours.own_number, read_filter(words, self._handles)
-        positions: Mapping[int, int] = read_positions(following.since, own) or {}
+        positions: Mapping[int, int] = processes.read_positions(following.since, own) or {}
         now = asyncio.get_running_loop().time
         ends_at = now() + following.wait_seconds
         while True:
             replies = await neighbours.ask_all(TRAFFIC, partial(_query, words, positions, limit))
             mine = await self._news(chosen, positions.get(own, 0), 0.0)
-            found = merged_news(positions, own, self._page_of_changes(mine, limit), replies, limit)
+            changes = self._page_of_changes(mine, limit)
+            found = processes.merged_news(positions, own, changes, replies, limit)
             left_seconds = ends_at - now()
             if found["requests"] or left_seconds <= 0:
                 return found
-            positions = read_positions(found["last"], own) or {}
+            positions = processes.read_positions(found["last"], own) or {}
             await self._some_news(neighbours, words, positions, left_seconds)
 
     async def _some_news(
@@ -189,7 +170,7 @@ class RequestLists:
             chosen, known = read_filter(words, self._handles), positions.get(neighbours.own_number, 0)
             return bool(await self._news(chosen, known, wait_seconds))
 
-        async def another(question: Awaitable[Reply]) -> bool:
+        async def another(question: Awaitable[processes.Reply]) -> bool:
             fields = (await question).fields
             return fields is not None and bool(fields["requests"])
 
@@ -213,9 +194,8 @@ class TrafficAdmin:
     """One method per endpoint. Without `streams` no record is kept, and the answers say how to keep one."""
 
     def __init__(self, streams: TrafficStreams | None, lives: CallLives) -> None:
-        self._streams = streams
-        self._lives = lives
-        self._handles, self._neighbours = lives.handles, lives.neighbours
+        self._streams, self._lives = streams, lives
+        self._handles, self._processes = lives.handles, lives.processes
         self._lists = None if streams is None else RequestLists(streams, streams.spell, lives)
 
     async def handle_list(self, request: web.Request) -> KeptRequestsAnswer:
@@ -223,43 +203,43 @@ class TrafficAdmin:
         first. With `since` what has changed after that change, oldest first; with `wait` too, once there is
         something.
         """
-        lists, process = self._require_lists(), wanted_process(request, self._neighbours)
+        lists, process = self._require_lists(), self._processes.wanted(request)
         after, limit = wanted_page(request)
         words, following = request.query.get("filter", ""), read_following(request.query)
         if following is not None:
             return await lists.changes(words, following, limit, process)
         return await lists.page(words, after, limit, process)
 
-    async def handle_one(self, request: web.Request) -> KeptRequestAnswer:
+    async def handle_one(self, request: web.Request) -> records.KeptRequestAnswer:
         """In test mode with its header fields and bodies."""
-        lists, process = self._require_lists(), wanted_process(request, self._neighbours)
+        lists, process = self._require_lists(), self._processes.wanted(request)
         return await lists.one(int(request.match_info["number"]), process)
 
     async def handle_stream(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events `request`, and `skipped` with the number of changes that were left out."""
         return EventStream(await self._opened(request))
 
-    async def handle_call(self, request: web.Request) -> CallLifeAnswer:
+    async def handle_call(self, request: web.Request) -> records.CallLifeAnswer:
         """Asked, webhook (with its outcome), fetched, answered, status read, expires."""
         call_id = self._handles.id_of(request.match_info["call"])
         if call_id is None:
             raise CallNotFoundError
-        return await self._lives.of(call_id, wanted_process(request, self._neighbours))
+        return await self._lives.of(call_id, self._processes.wanted(request))
 
     async def _opened(self, request: web.Request) -> OpenStream:
-        streams, neighbours = self._streams, self._neighbours
+        streams, neighbours = self._streams, self._processes.neighbours
         if streams is None:
             raise NoTrafficError
         last_event = request.headers.get("Last-Event-ID") or request.query.get("since", "")
-        process, words = wanted_process(request, neighbours), request.query.get("filter", "")
+        process, words = self._processes.wanted(request), request.query.get("filter", "")
         chosen = read_filter(words, self._handles)
         if neighbours is None:
-            return streams.join(chosen, read_number(last_event))
+            return streams.join(chosen, records.read_number(last_event))
         own = neighbours.own_number
         if process in (OWN, own):
             return streams.join(chosen, read_position(last_event, own), is_inner=process == OWN)
         named = process if isinstance(process, int) else None
-        wanted = WantedStream(chosen, words, named, read_positions(last_event, named or own))
+        wanted = WantedStream(chosen, words, named, processes.read_positions(last_event, named or own))
         if named is not None:
             await neighbours.find(named)
         stream = StreamOfAll(streams, neighbours, wanted, lambda fields: fields)
@@ -304,7 +284,7 @@ def traffic_routes(traffic: TrafficAdmin, rows: AdminRows) -> tuple[Route, ...]:
         read(f"{TRAFFIC}/stream", "traffic-stream", traffic.handle_stream,
              "Receive requests as they come", "The stream.", answers=(_STREAM,),
              parameters=(_FILTER, _SINCE, PROCESS, _LAST_EVENT),
-             problems=(NoTrafficError, TooManyFollowersError, InvalidInputError),
+             problems=(NoTrafficError, records.TooManyFollowersError, InvalidInputError),
              extensions={"x-event-stream": True}, needs_database=False),
         read(f"{TRAFFIC}/{{number:[0-9]{{1,15}}}}", "traffic-request", traffic.handle_one,
              "Show a request", "The request.", parameters=(_NUMBER, PROCESS),

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NotRequired, TypeAlias, cast
 
 import orjson
 
-from bridge_server.admin import other_processes
+from bridge_server.admin.other_processes import Cluster, Fields, Pages, ProcessAnswer, WantedProcess
 from bridge_server.admin.rows import Handles, shortened
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, LimitError
@@ -83,7 +83,7 @@ class KeptRequestsAnswer(TypedDict):
     requests: list[KeptRequestAnswer]
     last: Count | Annotated[str, text("1:12,2:7")]
     next: NotRequired[NextPage | None]
-    processes: NotRequired[list[other_processes.ProcessAnswer]]
+    processes: NotRequired[list[ProcessAnswer]]
 
 
 class CallStepAnswer(TypedDict):
@@ -103,7 +103,7 @@ class CallLifeAnswer(TypedDict):
     state: Annotated[str, one_of("waiting", "answered", "gone")]
     expires_at: Moment | None
     steps: list[CallStepAnswer]
-    processes: NotRequired[list[other_processes.ProcessAnswer]]
+    processes: NotRequired[list[ProcessAnswer]]
 
 
 # The session and the call that a request of the bridge is about, by its path or by its answer.
@@ -111,7 +111,6 @@ class CallLifeAnswer(TypedDict):
 _ID = r"[A-Za-z0-9_-]{1,128}"
 _SESSION = re.compile(rf"/session/+({_ID})(?:/+call/+({_ID}))?", re.ASCII)
 _CALL_STATUS = re.compile(rf"/call-status/+({_ID})", re.ASCII)
-_NEW = "new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,7 @@ def subject_of(exchange: Exchange) -> Subject:
     """The session and the call that the request names, as far as it names any."""
     found = _SESSION.search(exchange.path)
     if found is not None:
-        session_id, call_id = (None if each == _NEW else each for each in found.groups())
+        session_id, call_id = (None if each == "new" else each for each in found.groups())
         made = {} if exchange.is_error or not exchange.about else orjson.loads(exchange.about)
         return Subject(session_id or made.get("sessionId"), call_id or made.get("callId"))
     found = _CALL_STATUS.search(exchange.path)
@@ -149,7 +148,6 @@ _MOST_CHARACTERS = 400
 _MOST_TERMS = 16
 _LEAST_OF_AN_ID = 4
 _STATUS = re.compile(r"[0-9]xx|[0-9]{1,3}", re.ASCII)
-_RPC_ROUTE = "rpc"
 _DIALECT = "v0.7-"
 
 Test: TypeAlias = Callable[[Recorded], bool]
@@ -157,7 +155,7 @@ Test: TypeAlias = Callable[[Recorded], bool]
 _KINDS: dict[str, Test] = {
     "errors": lambda each: not each.is_waiting and each.exchange.is_error,
     "waits": lambda each: each.is_waiting or each.exchange.waited_seconds > 0,
-    "rpc": lambda each: each.exchange.route == _RPC_ROUTE,
+    "rpc": lambda each: each.exchange.route == "rpc",
 }
 
 
@@ -170,8 +168,8 @@ class Filter:
 
     def passes(self, recorded: Recorded) -> bool:
         """Whether the request is to be shown."""
-        return all(test(recorded) for test in self.wanted) and not any(
-            test(recorded) for test in self.unwanted
+        return all(each(recorded) for each in self.wanted) and not any(
+            each(recorded) for each in self.unwanted
         )
 
 
@@ -186,9 +184,8 @@ def read_filter(words: str, handles: Handles) -> Filter:
     unwanted: list[Test] = []
     for term in terms:
         is_unwanted = term.startswith("-") and len(term) > 1
-        (unwanted if is_unwanted else wanted).append(
-            _test(term.removeprefix("-") if is_unwanted else term, handles)
-        )
+        test = _test(term.removeprefix("-") if is_unwanted else term, handles)
+        (unwanted if is_unwanted else wanted).append(test)
     return Filter(wanted, unwanted)
 
 
@@ -258,8 +255,7 @@ class Requests:
     """The record of requests of this process, as answers; there are none where no record is kept."""
 
     def __init__(self, traffic: TrafficLog | None, handles: Handles, clock: Clock) -> None:
-        self._traffic = traffic
-        self.handles = handles
+        self._traffic, self.handles = traffic, handles
         self.now_ms = clock.now_ms
 
     def newest_first(self) -> list[Recorded]:
@@ -292,8 +288,7 @@ _STEP_OF_ROUTE = {
 }
 _NO_CONTENT = 204
 _CALLS = "/admin/traffic/calls"
-_CLOCKS_DIFFER_MS = 100
-"""The clocks of processes agree to some milliseconds only."""
+_CLOCKS_DIFFER_MS = 100  # the clocks of processes agree to some milliseconds only
 _KNOWN_WITHOUT_A_REQUEST = frozenset({"asked", "answered"})
 
 
@@ -316,23 +311,22 @@ class CallLives:
         requests: Requests,
         pending_of: Callable[[Queue], Awaitable[Sequence[PendingMessage]]],
         status_ms: int,
-        neighbours: other_processes.Neighbours | None,
+        processes: Cluster,
     ) -> None:
-        self.sessions = sessions
-        self.requests = requests
-        self._pending_of = pending_of
-        self.status_ms = status_ms
-        self.neighbours = neighbours
+        self.sessions, self.requests, self._pending_of = sessions, requests, pending_of
+        self.status_ms, self.processes = status_ms, processes
         self.handles = requests.handles
 
-    async def of(self, call_id: str, process: other_processes.WantedProcess = None) -> CallLifeAnswer:
+    async def of(self, call_id: str, process: WantedProcess = None) -> CallLifeAnswer:
         """The lifetime of this call. Raises CallNotFoundError, NotFoundError, UnavailableError."""
         handle = self.handles.of(call_id)
+
+        async def own() -> CallLifeAnswer | None:
+            return await self._own(call_id)
+
         path = f"{_CALLS}/{handle}"
-        neighbours = None if handle is None else self.neighbours
-        life: CallLifeAnswer | None = await other_processes.of_all(
-            neighbours, process, (path, {}), lambda: self._own(call_id), merged_life
-        )
+        asked = own() if handle is None else self.processes.of_all(process, (path, {}), own, merged_life)
+        life = await asked
         if life is None:
             raise CallNotFoundError
         return life
@@ -430,8 +424,7 @@ def _waiting(message: PendingMessage) -> str:
 
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
-Spell: TypeAlias = Callable[[Recorded], Any]
-"""Makes the JSON of a request."""
+Spell: TypeAlias = Callable[[Recorded], Any]  # makes the JSON of a request
 
 
 def read_number(spelled: str) -> int | None:
@@ -447,7 +440,7 @@ def request_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) ->
     """One request; with its contents where they are kept."""
     exchange = recorded.exchange
     subject = subject_of(exchange)
-    fields: other_processes.Fields = {
+    fields: Fields = {
         **line_fields(recorded, traffic),
         "session": named(subject.session_id, handles),
         "call": named(subject.call_id, handles),
@@ -484,7 +477,7 @@ def named(any_id: str | None, handles: Handles) -> NamedThingAnswer | None:
     return None if any_id is None else {"id": shortened(any_id), "handle": handles.of(any_id)}
 
 
-def merged_life(lives: other_processes.Pages) -> other_processes.Fields:
+def merged_life(lives: Pages) -> Fields:
     """The lifetime with the steps that any process has recorded. Raises CallNotFoundError if none has any."""
     if not lives:
         raise CallNotFoundError
@@ -496,22 +489,21 @@ def merged_life(lives: other_processes.Pages) -> other_processes.Fields:
         if step["request"] is not None
     ]
     names = {step["step"] for step in recorded} & _KNOWN_WITHOUT_A_REQUEST
-    steps = recorded + [
-        step for step in first["steps"] if step["request"] is None and step["step"] not in names
-    ]
+    others = [each for each in first["steps"] if each["request"] is None and each["step"] not in names]
+    steps = _of_its_time(recorded + others)
     return {
         **first,
         "session": next((life["session"] for life in lives.values() if life["session"]), None),
-        "steps": sorted(_of_its_time(steps), key=lambda step: (step["step"] != "asked", step["at"] or "")),
+        "steps": sorted(steps, key=lambda step: (step["step"] != "asked", step["at"] or "")),
     }
 
 
-def _of_its_time(steps: Sequence[other_processes.Fields]) -> list[other_processes.Fields]:
+def _of_its_time(steps: Sequence[Fields]) -> list[Fields]:
     """Without requests of the session from before the call was asked, or from after it was answered."""
     asked = [milliseconds_of(step["at"]) for step in steps if step["step"] == "asked"]
     answered = [milliseconds_of(step["at"]) for step in steps if step["step"] == "answered"]
 
-    def is_of_its_time(step: other_processes.Fields) -> bool:
+    def is_of_its_time(step: Fields) -> bool:
         if step["request"] is None or step["request"]["call"] is not None:
             return True
         moment_ms = milliseconds_of(step["at"])

@@ -1,7 +1,6 @@
-"""The record of requests as server-sent events, for the operators who read it now.
-
-Requests pile up for a moment and are written together, the newest hundred at most, and a hundred a second
-while there are more: what a stream costs does not grow with the traffic.
+"""The record of requests as server-sent events. Requests pile up for a moment and are written together, the
+newest hundred at most, and a hundred a second while there are more: what a stream costs does not grow with
+the traffic.
 """
 
 import asyncio
@@ -25,12 +24,9 @@ from bridge_server.web.answers import KEEP_ALIVE, EventStream, piece
 from bridge_server.web.traffic import Recorded, TrafficLog
 
 MOST_STREAMS = 16
-MOST_INNER_STREAMS = 256
-"""Streams that other processes have open, one for each of their own streams."""
-MOST_AT_ONCE = 100
-"""Requests in one batch of events after a quiet moment; of the others only the number is sent."""
-MOST_IN_TURN = 25
-"""Requests in each batch while requests go on: nobody reads more, and each costs a third of a poll."""
+MOST_INNER_STREAMS = 256  # streams that other processes have open, one for each of their own streams
+MOST_AT_ONCE = 100  # requests in one batch after a quiet moment; of the others only the number is sent
+MOST_IN_TURN = 25  # in each batch while requests go on: nobody reads more, and one costs a third of a poll
 
 _PAUSE_SECONDS = 0.25
 _PAUSES_BETWEEN_KEEP_ALIVES = 60
@@ -40,10 +36,8 @@ class UnseenChanges:
     """The changes that a reader has not got yet; at most as many at once as its allowance."""
 
     def __init__(self, traffic: TrafficLog, chosen: Filter, position: int) -> None:
-        self._traffic = traffic
-        self._chosen = chosen
-        self.position = position
-        self._allowance = MOST_AT_ONCE
+        self._traffic, self._chosen = traffic, chosen
+        self.position, self._allowance = position, MOST_AT_ONCE
 
     def take(self) -> tuple[Sequence[Recorded], int]:
         """The changes since the last time, oldest first, and how many changes are left out."""
@@ -66,8 +60,7 @@ class OpenStream(ABC):
 
     def __init__(self, streams: "TrafficStreams", *, is_inner: bool = False) -> None:
         """Another process opens an `is_inner` one, for a stream of its own."""
-        self.is_inner = is_inner
-        self._streams = streams
+        self.is_inner, self._streams = is_inner, streams
         self._outlet: EventStream | None = None
         self._ended = asyncio.Event()
 
@@ -120,8 +113,7 @@ class TrafficStreams:
     """Every open stream. `push_forever` must be running."""
 
     def __init__(self, traffic: TrafficLog, spell: Spell) -> None:
-        self.traffic = traffic
-        self.spell = spell
+        self.traffic, self.spell = traffic, spell
         self._open: dict[OpenStream, None] = {}
         self._is_closed = False
         self._roused = asyncio.Event()
@@ -138,9 +130,8 @@ class TrafficStreams:
 
     def changes(self, chosen: Filter, last_event: int | None) -> UnseenChanges:
         """The changes after `last_event`; None: those from now on."""
-        return UnseenChanges(
-            self.traffic, chosen, self.traffic.newest() if last_event is None else last_event
-        )
+        known = self.traffic.newest() if last_event is None else last_event
+        return UnseenChanges(self.traffic, chosen, known)
 
     def admit(self, stream: OpenStream) -> None:
         """Have the stream pushed from now on, until its `leave` is called. Raises TooManyFollowersError."""
@@ -207,11 +198,10 @@ TRAFFIC = "/admin/traffic"
 _STREAM = f"{TRAFFIC}/stream"
 _CHECK_SECONDS = 2.0
 _AGAIN_SECONDS = 1.0
-_KEPT_MS = 500
-"""Longer than a process gathers changes before it sends them, so that those of all processes have come."""
+_KEPT_MS = 500  # longer than a process gathers changes before it sends them: all of them have come
 
-Respell: TypeAlias = Callable[[Fields], Fields]
-"""Makes the JSON of a request of this stream, of what another process answers of it."""
+
+Respell: TypeAlias = Callable[[Fields], Fields]  # of what another process answers of a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +245,7 @@ class StreamOfAll(OpenStream):
         self, streams: TrafficStreams, neighbours: Neighbours, wanted: WantedStream, respell: Respell
     ) -> None:
         super().__init__(streams)
-        self._neighbours = neighbours
-        self._respell = respell
-        self._wanted = wanted
+        self._neighbours, self._respell, self._wanted = neighbours, respell, wanted
         self._own = neighbours.own_number
         known = wanted.positions
         self._changes = streams.changes(wanted.chosen, None if known is None else known.get(self._own, 0))

@@ -9,15 +9,7 @@ import orjson
 from aiohttp import web
 from pydantic import Field
 
-from bridge_server.admin.rows import (
-    ANY_ID,
-    AdminRows,
-    body,
-    read_choice,
-    read_number,
-    read_place,
-    wanted_page,
-)
+from bridge_server.admin.rows import ANY_ID, AdminRows, body, read_after, read_choice, read_place, wanted_page
 from bridge_server.ethereum.address import checksummed, quantity
 from bridge_server.ethereum.transactions import RawTransactionError
 from bridge_server.kernel.clock import Clock
@@ -142,12 +134,10 @@ class WalletAdmin:
     """Shows accounts, transactions and signatures; unlocks and locks accounts."""
 
     def __init__(self, accounts: Accounts, transactions: TransactionListing, audit_file: Path) -> None:
-        self._accounts = accounts
-        self._transactions = transactions
-        self._audit_file = audit_file
+        self._accounts, self._transactions, self._audit_file = accounts, transactions, audit_file
 
-    def accounts(self) -> WalletAccountsAnswer:
-        """Every account. Raises UnavailableError."""
+    async def accounts(self) -> WalletAccountsAnswer:
+        """Every account, whether it is unlocked, and until when. Raises UnavailableError."""
         return {"accounts": [account_fields(account) for account in self._accounts.accounts()]}
 
     async def unlock(self, account: str, wanted: UnlockShape) -> WalletAccountAnswer:
@@ -156,16 +146,18 @@ class WalletAdmin:
         await self._accounts.unlock(address, wanted.passphrase, wanted.seconds)
         return account_fields(self._account(address))
 
-    def lock(self, account: str) -> WalletAccountAnswer:
-        """Forget an account's key. Raises InvalidInputError, AccountNotFoundError, AlwaysOpenError."""
+    async def lock(self, account: str) -> WalletAccountAnswer:
+        """Forgets the account's key until it is unlocked again. The route exists with `admin_wallet`. Raises
+        InvalidInputError, AccountNotFoundError, AlwaysOpenError.
+        """
         address = self._lockable(account)
         self._accounts.lock(address)
         return account_fields(self._account(address))
 
     async def transactions(self, state: str | None, after: str, limit: int) -> WalletTransactionsAnswer:
-        """A page of transactions, newest first. Raises InvalidInputError."""
+        """The transactions that the wallet was asked to send, newest first. Raises InvalidInputError."""
         wanted = read_choice("state", state, models.TransactionState)
-        page = await self._transactions.page(wanted, read_number(after), limit)
+        page = await self._transactions.page(wanted, read_after(after), limit)
 
         def fields() -> WalletTransactionsAnswer:
             rest = None if page.rest is None else str(page.rest)
@@ -174,8 +166,8 @@ class WalletAdmin:
         return await asyncio.to_thread(fields)  # a signed one is read with its signature, 0.1 ms each
 
     async def signatures(self, after: str, limit: int) -> WalletSignaturesAnswer:
-        """A page of the audit log, newest first. Raises InvalidInputError, UnavailableError."""
-        page = await asyncio.to_thread(read_history, self._audit_file, read_number(after), limit)
+        """The lines of the audit log, newest first. Raises InvalidInputError, UnavailableError."""
+        page = await asyncio.to_thread(read_history, self._audit_file, read_after(after), limit)
         entries = cast(list[WalletSignatureAnswer], page.entries)
         return {"signatures": entries, "next": None if page.rest is None else str(page.rest)}
 
@@ -193,31 +185,14 @@ class WalletAdmin:
                 return account
         raise AccountNotFoundError(address)
 
-    async def handle_accounts(self, _: web.Request) -> WalletAccountsAnswer:
-        """Every account, whether it is unlocked, and until when."""
-        return self.accounts()
-
     async def handle_unlock(self, request: web.Request) -> WalletAccountAnswer:
         """Opens the account's key file for 300 seconds, or as many as are named; 0 has no end. The route
         exists with `admin_wallet`.
         """
         return await self.unlock(request.match_info["address"], await body(request, UnlockShape))
 
-    async def handle_lock(self, request: web.Request) -> WalletAccountAnswer:
-        """Forgets the account's key until it is unlocked again. The route exists with `admin_wallet`."""
-        return self.lock(request.match_info["address"])
-
-    async def handle_transactions(self, request: web.Request) -> WalletTransactionsAnswer:
-        """The transactions that the wallet was asked to send, newest first."""
-        return await self.transactions(request.query.get("state"), *wanted_page(request))
-
-    async def handle_signatures(self, request: web.Request) -> WalletSignaturesAnswer:
-        """The lines of the audit log, newest first."""
-        return await self.signatures(*wanted_page(request))
-
 
 def account_fields(account: models.WalletAccount) -> WalletAccountAnswer:
-    """An account: the source of its key, and whether and until when it is unlocked."""
     return {
         "account": checksummed(account.address),
         "kind": account.source,
@@ -227,7 +202,6 @@ def account_fields(account: models.WalletAccount) -> WalletAccountAnswer:
 
 
 def transaction_fields(transaction: ListedTransaction) -> WalletTransactionAnswer:
-    """A transaction without its data."""
     to, value = _transfer(transaction)
     waits = transaction.state in WAITING
     return {
@@ -274,12 +248,15 @@ def wallet_routes(wallet: WalletAdmin, rows: AdminRows, *, may_sign: bool) -> tu
     rows = rows.under("Wallet administration")
     state = Parameter("state", "Only transactions in this state.", {"enum": [*models.TransactionState]})
     shown = (
-        rows.read(f"{_WALLET}/accounts", "wallet-accounts", wallet.handle_accounts,
-                  "List the wallet's accounts", "The accounts."),
-        rows.read(f"{_WALLET}/transactions", "wallet-transactions", wallet.handle_transactions,
-                  "List transactions", "A page.", parameters=(state, *page_parameters())),
-        rows.read(f"{_WALLET}/signatures", "wallet-signatures", wallet.handle_signatures,
-                  "List signatures", "A page.", parameters=page_parameters()),
+        rows.read(f"{_WALLET}/accounts", "wallet-accounts", lambda _: wallet.accounts(),
+                  "List the wallet's accounts", "The accounts.", of=wallet.accounts),
+        rows.read(f"{_WALLET}/transactions", "wallet-transactions",
+                  lambda request: wallet.transactions(request.query.get("state"), *wanted_page(request)),
+                  "List transactions", "A page.", of=wallet.transactions,
+                  parameters=(state, *page_parameters())),
+        rows.read(f"{_WALLET}/signatures", "wallet-signatures",
+                  lambda request: wallet.signatures(*wanted_page(request)),
+                  "List signatures", "A page.", of=wallet.signatures, parameters=page_parameters()),
     )  # fmt: skip
     if not may_sign:
         return shown
@@ -290,16 +267,16 @@ def wallet_routes(wallet: WalletAdmin, rows: AdminRows, *, may_sign: bool) -> tu
                    body=UnlockShape, body_example={"passphrase": "correct horse", "seconds": 60},
                    problems=(AccountNotFoundError, AlwaysOpenError, models.WrongPassphraseError,
                              models.KeyFileError)),
-        rows.write("POST", f"{_ACCOUNT}/lock", "lock-account", wallet.handle_lock,
-                   "Lock an account", "The account.", parameters=(_ADDRESS_OF,),
+        rows.write("POST", f"{_ACCOUNT}/lock", "lock-account",
+                   lambda request: wallet.lock(request.match_info["address"]),
+                   "Lock an account", "The account.", of=wallet.lock, parameters=(_ADDRESS_OF,),
                    problems=(InvalidInputError, AccountNotFoundError, AlwaysOpenError)),
     )  # fmt: skip
 
 
 # Requests that wait for a person: listed, explained, approved, rejected.
 
-LEAST_OF_AN_ID = 4
-"""The fewest characters that name a request: a script's empty variable must not select one."""
+LEAST_OF_AN_ID = 4  # characters that name a request: a script's empty variable must not select one
 
 _BEYOND_ALL = 2**63 - 1
 
@@ -349,9 +326,7 @@ class ApprovalAdmin:
     """Lists and decides requests. Their clients wait in this process, and are answered at once."""
 
     def __init__(self, store: ApprovalStore, approvals: Approvals, clock: Clock) -> None:
-        self._store = store
-        self._approvals = approvals
-        self._clock = clock
+        self._store, self._approvals, self._clock = store, approvals, clock
 
     @property
     def waiting(self) -> int:
@@ -359,7 +334,9 @@ class ApprovalAdmin:
         return self._approvals.waiting
 
     async def page(self, after: str, limit: int) -> ApprovalsAnswer:
-        """A page of requests: waiting, then settled ones, each newest first. Raises InvalidInputError."""
+        """Requests that wait for a decision, then settled requests, each newest first. Raises
+        InvalidInputError.
+        """
         now_ms, place = self._clock.now_ms(), read_place(after, _PLACE)
         part, before = ("waiting", _BEYOND_ALL) if place is None else (place[1], int(place[2]))
         found: list[tuple[str, models.ApprovalRequest]] = []
@@ -376,7 +353,9 @@ class ApprovalAdmin:
         }
 
     async def show(self, beginning: str) -> ApprovalDetailsAnswer:
-        """The request whose id begins so. Raises ApprovalNotFoundError, InvalidInputError."""
+        """A request with the data to sign, and a description of these data in words. Raises
+        ApprovalNotFoundError, InvalidInputError. The beginning of its id names it.
+        """
         return self._whole(await self._named(beginning))
 
     async def decide(self, beginning: str, decision: models.ApprovalState) -> ApprovalDetailsAnswer:
@@ -404,14 +383,6 @@ class ApprovalAdmin:
             "subject": orjson.Fragment(approval.subject),
             "text": [{"label": label, "text": text} for label, text in lines(approval)],
         }
-
-    async def handle_page(self, request: web.Request) -> ApprovalsAnswer:
-        """Requests that wait for a decision, then settled requests, each newest first."""
-        return await self.page(*wanted_page(request))
-
-    async def handle_show(self, request: web.Request) -> ApprovalDetailsAnswer:
-        """A request with the data to sign, and a description of these data in words."""
-        return await self.show(request.match_info["id"])
 
     async def approve(self, request: web.Request) -> ApprovalDetailsAnswer:
         """The wallet signs at once, and its client gets the answer. The route exists with `admin_wallet`."""
@@ -472,9 +443,10 @@ def approval_routes(approvals: ApprovalAdmin, rows: AdminRows, *, may_sign: bool
     rows = rows.under("Wallet administration")
     deciding = (models.ApprovalNotFoundError, models.ApprovalSettledError)
     shown = (
-        rows.read(_APPROVALS, "approvals", approvals.handle_page,
-                  "List requests for approval", "A page.", parameters=page_parameters()),
-        rows.read(_APPROVAL, "approval", approvals.handle_show, "Show a request for approval", "The request.",
+        rows.read(_APPROVALS, "approvals", lambda request: approvals.page(*wanted_page(request)),
+                  "List requests for approval", "A page.", of=approvals.page, parameters=page_parameters()),
+        rows.read(_APPROVAL, "approval", lambda request: approvals.show(request.match_info["id"]),
+                  "Show a request for approval", "The request.", of=approvals.show,
                   parameters=_NAMED, problems=(InvalidInputError, models.ApprovalNotFoundError)),
     )  # fmt: skip
     if not may_sign:

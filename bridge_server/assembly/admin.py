@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
 from bridge_server.admin import accounts, clients, delivery_tests, notifications, outbox, server
-from bridge_server.admin.other_processes import Neighbours
+from bridge_server.admin.other_processes import Cluster, Neighbours
 from bridge_server.admin.projects import ProjectAdmin, project_routes
 from bridge_server.admin.rows import KEY_BYTES, AdminRows, Handles
 from bridge_server.admin.sessions import SessionAdmin, TopicAdmin, session_routes
@@ -24,7 +24,7 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.history import HistoryStore
 from bridge_server.notify.models import Delivered
-from bridge_server.notify.service import Audiences, AudienceStore
+from bridge_server.notify.service import Audiences
 from bridge_server.outbox.message_store import MessageStore, pending_of
 from bridge_server.pubsub.v2_list import TopicList
 from bridge_server.relay.store import SessionList
@@ -57,18 +57,18 @@ class Admin:
             neighbours = Neighbours(
                 backend.processes, backend.own_number, lambda: secret_of(live.current.admin_token)
             )
-        self.neighbours = neighbours
+        self.neighbours, processes = neighbours, Cluster(neighbours)
         self.handles = Handles(_key_of_handles(settings))
         self.requests = Requests(traffic, self.handles, clock)
         self.streams = None if traffic is None else TrafficStreams(traffic, self.requests.fields)
         self.history = history = HistoryStore(database)
-        self.audiences = Audiences(AudienceStore(database), services.notifications)
+        self.audiences = Audiences(database, services.notifications)
         self.accounts = accounts.AccountAdmin(projects, history, clock)
         self.approvals = ApprovalAdmin(ApprovalStore(database), wallet.approvals, clock)
         self.wallet = WalletAdmin(wallet.accounts, TransactionListing(database), settings.audit_file)
         self.outbox = outbox.OutboxAdmin(
             MessageStore(database, pushes=PUSHES), services.dispatcher, clock, observation.attempts,
-            foundation.webhooks.headers, neighbours,
+            foundation.webhooks.headers, processes,
         )  # fmt: skip
         sender = noted(foundation.webhook_sender, observation)
         self.webhook_tests = delivery_tests.WebhookTests(sender, clock, foundation.ids, foundation.stopping)
@@ -76,13 +76,13 @@ class Admin:
         self.settings = server.SettingsAdmin(foundation.live.shown, services.readiness)
         sessions, status_ms = SessionList(database, clock), settings.status_ttl * 1_000
         pending = partial(pending_of, database)
-        self.lives = CallLives(sessions, self.requests, pending, status_ms, neighbours)
+        self.lives = CallLives(sessions, self.requests, pending, status_ms, processes)
         relay, seen = relay_service(foundation), observation.activities
         self.sessions = SessionAdmin(self.lives, relay, seen)
         sockets_on = services.sockets.second.sockets_on
-        self.topics = TopicAdmin(TopicList(database, clock), sockets_on, traffic, neighbours)
+        self.topics = TopicAdmin(TopicList(database, clock), sockets_on, traffic, processes)
         limits = _limits(foundation, observation, rooms)
-        self.clients = clients.ClientAdmin(observation.clients, limits, neighbours)
+        self.clients = clients.ClientAdmin(observation.clients, limits, processes)
         senders = services.push.provider_senders
         sources = server.FigureSources(
             sessions, observation.made, observation.clients,
@@ -91,7 +91,7 @@ class Admin:
             lambda: {channel: sender.outcomes for channel, sender in senders.items()},
             settings.database_file,
         )  # fmt: skip
-        self.stats = server.StatsAdmin(sources, clock, neighbours)
+        self.stats = server.StatsAdmin(sources, clock, processes)
         made, kind = observation.made, server.NOTIFICATION
         foundation.events.subscribe(Delivered, lambda event: made.count(kind, len(event.accounts)))
 

@@ -133,7 +133,7 @@ def push_sink(channel: str, instruments: Instruments) -> SinkProvider:
             return Refusal()
         if fault.answer is None and fault.status is None:
             return None
-        return Refusal(fault.answer, fault.status, fault.retry_after_seconds)
+        return Refusal(fault.answer, fault.status, fault.retry_after)
 
     def witness(push: SinkPush) -> None:
         notice = push.notice
@@ -152,7 +152,7 @@ def request_fault(instruments: Instruments, route: str) -> RequestFault | None:
     fault = instruments.faults.strike(Where.REQUEST, route)
     if fault is None:
         return None
-    return RequestFault(fault.delay_ms, fault.drop, fault.status, fault.retry_after_seconds)
+    return RequestFault(fault.delay_ms, fault.drop, fault.status, fault.retry_after)
 
 
 def node_failure(instruments: Instruments, methods: Sequence[str]) -> NodeFailure | None:

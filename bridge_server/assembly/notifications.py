@@ -17,7 +17,7 @@ from bridge_server.kernel.background import running
 from bridge_server.notify import service
 from bridge_server.notify.models import Delivered, Notification, NotifyRequest
 from bridge_server.notify.routes import NotifyHandlers, notify_routes
-from bridge_server.notify.service import DEVICE, Audiences, AudienceStore, Notifications
+from bridge_server.notify.service import DEVICE, Audiences, Notifications
 from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.caip10 import parse_account
@@ -50,7 +50,7 @@ def notifications_of(foundation: Foundation, services: ProjectServices) -> Notif
 
 def notify_room(foundation: Foundation, services: ProjectServices, notifications: Notifications) -> Room:
     """The endpoints of notifications."""
-    audiences = Audiences(AudienceStore(foundation.database), notifications)
+    audiences = Audiences(foundation.database, notifications)
     handlers = NotifyHandlers(notifications, audiences, services.projects)
     settings, outcomes = foundation.settings, notifications.outcomes
     foundation.events.subscribe(Delivered, lambda event: outcomes.update(sent=len(event.accounts)))

@@ -140,7 +140,7 @@ SELECT id FROM type_sets WHERE project = ?1 AND hashtextextended(types, 0) = has
 _PROJECTS: Mapping[str, str] = {
     projects_store.OVERVIEW: _OVERVIEW,
     subscriptions.TYPE_SET: _TYPE_SET,
-    projects_store.COUNT_LAPSED: with_parts(numbers(projects_store.COUNT_LAPSED), _SORTED_FIGURES),
+    projects_store.COUNT_LAPSED[0]: with_parts(numbers(projects_store.COUNT_LAPSED[0]), _SORTED_FIGURES),
     projects_store.SENDINGS: with_parts(projects_store.SENDINGS, _IDS),
     projects_store.NOTIFICATIONS: with_parts(projects_store.NOTIFICATIONS, _IDS),
 }
@@ -284,7 +284,7 @@ _TRANSACTIONS: Mapping[str, str] = {transactions_store.PAGE: with_parts(transact
 
 _OF_NUMBERS = (
     v1_store.DELETE, v1_store.SETTLE, v2_store.BY_NUMBERS, projects_store.DELETE_DELIVERIES,
-    projects_store.COUNT_LAPSED_OF_NOTIFICATIONS, projects_store.DELETE_SENDINGS,
+    projects_store.COUNT_LAPSED[1], projects_store.DELETE_SENDINGS,
     projects_store.DELETE_UNSENT_NOTIFICATIONS, projects_store.DELETE_COVERED,
     projects_store.DELETE_UNCOVERED_NOTIFICATIONS, notify_store.INSERT_DELIVERIES,
     notify_store.INSERT_COVERED, inbox_store.MARK_READ, message_store.RETRY_DEAD, message_store.DROP_DEAD,

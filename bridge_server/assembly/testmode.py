@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
-from bridge_server.kernel.secrets import OneToken
+from bridge_server.kernel.secrets import ChangingToken
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.kernel.values import dataclass
 from bridge_server.push.providers.sinks import SINK_ANSWERS
@@ -47,5 +47,5 @@ def controls_of(
     words = _WORDS if foundation.database_file is None else _WORDS_OF_A_FILE
     handlers = TestModeHandlers(controls, instruments, names, words)
     guard = Hosts().guard("The control routes do not answer to", "reach them as localhost or 127.0.0.1.")
-    routes = testmode_routes(handlers, Access(guard=guard, bearer=OneToken(instruments.token)))
+    routes = testmode_routes(handlers, Access(guard=guard, bearer=ChangingToken(instruments.token)))
     return TestMode(instruments, controls, names, words, Room(name="testmode", routes=routes))

@@ -21,17 +21,12 @@ from bridge_server.web.addresses import ClientAddresses, Hosts, host_of
 
 LINK_MS = 5 * 60 * 1000
 SESSION_MS = 12 * 3600 * 1000
-_FORM = b"form of the console"
 _SWEEP_SLICE = 500
-_SESSIONS: Key = ("console", "sessions")
-"""The signal that some session has ended."""
-_CHECK_SECONDS = 15.0
-"""The pause between two checks of a stream whether its session has expired."""
-
+_SESSIONS: Key = ("console", "sessions")  # the signal that some session has ended
+_CHECK_SECONDS = 15.0  # the pause between two checks of a stream whether its session has expired
 
 _WINDOW_US = 60_000_000
-_MOST_LINES = 20
-"""The most lines in a window. Without a limit, a stranger's requests would fill the log."""
+_MOST_LINES = 20  # in a window: without a limit, the requests of a stranger would fill the log
 
 log = structlog.get_logger()
 
@@ -40,8 +35,7 @@ class RefusedAttempts:
     """Writes a line for each reason and client at most once a minute, with the number of lines left out."""
 
     def __init__(self, addresses: ClientAddresses, clock: Clock) -> None:
-        self._addresses = addresses
-        self._clock = clock
+        self._addresses, self._clock = addresses, clock
         self._until_us = 0
         self._written: set[tuple[str, str]] = set()
         self._left_out = 0
@@ -110,7 +104,6 @@ class FramedError(
 
 REFUSED_ATTEMPTS = (SignedOutError, LinkRefusedError, ForgedChangeError, WrongHostError, FramedError)
 """Failures that a stranger may have caused: these are logged."""
-
 
 INSERT_LINK = "INSERT INTO console_links (digest, expires_at_ms) VALUES (?, ?)"
 LINK = "SELECT 1 FROM console_links WHERE digest = ? AND expires_at_ms > ?"
@@ -189,9 +182,7 @@ class ConsoleAccess:
     """Makes links and sessions, of which only digests are stored."""
 
     def __init__(self, store: AccessStore, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
-        self.store = store
-        self._clock = clock
-        self._random_bytes = random_bytes
+        self.store, self._clock, self._random_bytes = store, clock, random_bytes
 
     async def new_link(self, lifetime_ms: int = LINK_MS) -> str:
         """The token of a new link, which signs in once within its lifetime."""
@@ -211,7 +202,7 @@ class ConsoleAccess:
         """The session of this token; None if there is none, or none any more."""
         key = digest(token)
         expires_at_ms = await self.store.expiry(key, self._clock.now_ms())
-        form_token = hmac.new(token.encode(), _FORM, hashlib.sha256).hexdigest()
+        form_token = hmac.new(token.encode(), b"form of the console", hashlib.sha256).hexdigest()
         return None if expires_at_ms is None else ConsoleSession(key, expires_at_ms, form_token)
 
     async def has_ended(self, session: ConsoleSession) -> bool:
@@ -301,11 +292,8 @@ class Door:
         hosts: Hosts,
         note_refusal: Callable[[web.Request, BridgeError], None],
     ) -> None:
-        self.access = access
-        self.cookies = cookies
-        self.ends = ends
-        self._hosts = hosts
-        self.note_refusal = note_refusal
+        self.access, self.cookies, self.ends = access, cookies, ends
+        self._hosts, self.note_refusal = hosts, note_refusal
 
     def require_own_window(self, request: web.Request) -> None:
         """Raise WrongHostError for another host, as in DNS rebinding, and FramedError inside of a page."""
@@ -322,12 +310,10 @@ class Door:
             raise SignedOutError
         return session
 
-    def require_own_form(
-        self, request: web.Request, session: ConsoleSession, form: Mapping[str, str]
-    ) -> None:
+    def require_own_form(self, request: web.Request, own: ConsoleSession, form: Mapping[str, str]) -> None:
         """Raise ForgedChangeError unless a page of this console has sent the form for this session."""
         host, sent = host_of(request), form.get(FORM_TOKEN, "").encode()
         is_same_origin = request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
         is_same_origin &= request.headers.get("Origin") in (None, f"http://{host}", f"https://{host}")
-        if not is_same_origin or not hmac.compare_digest(sent, session.form_token.encode()):
+        if not is_same_origin or not hmac.compare_digest(sent, own.form_token.encode()):
             raise ForgedChangeError

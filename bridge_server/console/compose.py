@@ -13,17 +13,11 @@ from bridge_server.kernel.errors import Fault, InvalidInputError, NotFoundError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.secrets import new_secret
 from bridge_server.kernel.values import dataclass
+from bridge_server.notify import wire
 from bridge_server.notify.history import HistoryStore, OutcomeCursor
 from bridge_server.notify.models import AudienceRequest, SubscriberAudience
 from bridge_server.notify.service import Audiences
-from bridge_server.notify.wire import (
-    NOTIFY_MAX_ACCOUNTS,
-    TEXT_MAX_CHARACTERS,
-    TITLE_MAX_CHARACTERS,
-    audience_outcome_fields,
-    one_line,
-    read_audience_request,
-)
+from bridge_server.notify.wire import NOTIFY_MAX_ACCOUNTS, TEXT_MAX_CHARACTERS, TITLE_MAX_CHARACTERS
 from bridge_server.projects.models import ProjectId
 from bridge_server.web.bodies import JsonObject
 
@@ -54,7 +48,7 @@ def read_draft(form: Mapping[str, str]) -> AudienceRequest:
         "audience": audience,
     }
     try:
-        return read_audience_request(JsonObject(document, None), is_dry_run=False)
+        return wire.read_audience_request(JsonObject(document, None), is_dry_run=False)
     except InvalidInputError as error:
         raise at_fields(error, lines) from error
 
@@ -109,8 +103,7 @@ class Reach:
 # sent to twice.
 
 MOST_SENDINGS = 20
-CALLS_AT_ONCE = 4
-"""Calls of 500 accounts that are made for one request of the browser, so that its page shows progress."""
+CALLS_AT_ONCE = 4  # calls of 500 accounts for one request of the browser, so that its page shows progress
 CALLS_REHEARSED = 10
 
 
@@ -130,9 +123,7 @@ class Sendings:
     """The sendings of the last time; the oldest go when there are too many."""
 
     def __init__(self, audiences: Audiences, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
-        self._audiences = audiences
-        self._clock = clock
-        self.random_bytes = random_bytes
+        self._audiences, self._clock, self.random_bytes = audiences, clock, random_bytes
         self._kept: OrderedDict[str, AudienceWalk] = OrderedDict()
 
     async def rehearse(self, project_id: ProjectId, request: AudienceRequest) -> AudienceWalk:
@@ -184,7 +175,7 @@ class Sendings:
             outcome = await self._audiences.notify(sending.project_id, request, is_dry_run)
             if sending.after == after:  # another window may have made the same call: it counts once
                 sending.after = outcome.next
-                sending.tally.add(audience_outcome_fields(outcome))
+                sending.tally.add(wire.audience_outcome_fields(outcome))
 
 
 _COMPOSE = "/compose"
@@ -198,9 +189,7 @@ class ComposePage:
     """Views and changes of a notification that the operator writes."""
 
     def __init__(self, choice: ProjectChoice, sendings: Sendings, history: HistoryStore) -> None:
-        self._choice = choice
-        self._sendings = sendings
-        self._history = history
+        self._choice, self._sendings, self._history = choice, sendings, history
         paths = (
             PagePath(_COMPOSE, self.show, {"check": self.check, "send": self.send}),
             PagePath(_SENDING, self.show_sending, {"continue": self.go_on}),
@@ -234,7 +223,7 @@ class ComposePage:
         fields = {
             **choice,
             "draft": {**draft, "audience": draft["audience"] or "accounts"},
-            "lengths": {name: len(one_line(draft[name])) for name in MOST_CHARACTERS},
+            "lengths": {name: len(wire.one_line(draft[name])) for name in MOST_CHARACTERS},
             "most_characters": MOST_CHARACTERS,
             "most_accounts": NOTIFY_MAX_ACCOUNTS,
             "checked": None if rehearsed is None else _sending_fields(rehearsed),

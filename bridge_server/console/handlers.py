@@ -41,8 +41,7 @@ class SignedInSource:
     """The events of another source, until the session of the browser has ended."""
 
     def __init__(self, source: Source, end_of_session: Callable[[], Awaitable[None]]) -> None:
-        self._source = source
-        self._end_of_session = end_of_session
+        self._source, self._end_of_session = source, end_of_session
 
     async def flow(self, outlet: EventStream) -> None:
         """Let the events flow until there are no more, or the session has ended."""
@@ -70,10 +69,8 @@ class ConsoleHandlers:
 
     def __init__(self, door: Door, framing: Framing, notices: OneTimeNotices, home: str) -> None:
         """`home` is the path of the first page."""
-        self._door = door
-        self._framing = framing
-        self._notices = notices
-        self._home = home
+        self._door, self._framing = door, framing
+        self._notices, self._home = notices, home
 
     def showing(self, page: ConsolePage, path: PagePath) -> Handler:
         """The handler that shows a path of a page."""

@@ -8,8 +8,7 @@ from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.answers import Source
 
-ROOT = "/console"
-"""The path of every page begins with this."""
+ROOT = "/console"  # the path of every page begins with this
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +29,20 @@ class Asked:
     form: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
 
+    def texts(self, *names: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Fields of the form. An optional field that is empty is left out."""
+        given = {name: self.form.get(name, "").strip() for name in (*names, *optional)}
+        return {name: text for name, text in given.items() if text or name in names}
+
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A template with its fields. Open pages load again when one of the topics in `live` has changed. `error`
-    is the failure of a request whose page is shown nevertheless.
-    """
+    """A template with its fields."""
 
     template: str
     fields: Mapping[str, Any]
-    live: Sequence[str] = ()
-    error: BridgeError | None = None
+    live: Sequence[str] = ()  # topics: open pages load again when one of them has changed
+    error: BridgeError | None = None  # the failure of a request whose page is shown nevertheless
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,8 @@ class Done:
     message: str
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     picture: str = field(default="", repr=False)
-    picture_of: str = ""
-    """A description of the image for people who do not see it."""
-    is_good: bool = True
-    """False when the change was made without the wanted outcome."""
+    picture_of: str = ""  # a description of the image for people who do not see it
+    is_good: bool = True  # false when the change was made without the wanted outcome
 
 
 Show: TypeAlias = Callable[[Asked], Awaitable[View]]
@@ -105,15 +105,7 @@ class ServerState:
     dead: int
     chain_id: int | None
     is_test: bool
-    ahead_ms: int = 0
-    """The time by which tests have moved the clock."""
-
-
-def text_fields(form: Mapping[str, str], *names: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The fields as texts. An optional field that is empty is left out."""
-    values: dict[str, Any] = {name: form.get(name, "").strip() for name in names}
-    values |= {name: form[name].strip() for name in optional if form.get(name, "").strip()}
-    return values
+    ahead_ms: int = 0  # the time by which tests have moved the clock
 
 
 def number_of(text: str) -> Any:

@@ -8,7 +8,7 @@ from bridge_server.admin import notifications
 from bridge_server.admin.accounts import AccountAdmin, AccountViewAnswer
 from bridge_server.admin.notifications import analytics_fields
 from bridge_server.admin.projects import read_account
-from bridge_server.admin.rows import read_choice, read_number
+from bridge_server.admin.rows import read_after, read_choice
 from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View
 from bridge_server.console.rendering import ProjectChoice, count_of
 from bridge_server.inbox.models import ReadBy
@@ -38,9 +38,7 @@ class NotificationsPage:
     """Views of notifications."""
 
     def __init__(self, choice: ProjectChoice, history: HistoryStore, accounts: AccountAdmin) -> None:
-        self._choice = choice
-        self._history = history
-        self._accounts = accounts
+        self._choice, self._history, self._accounts = choice, history, accounts
         paths = (
             PagePath(_NOTIFICATIONS, self.show_all),
             PagePath(_NOTIFICATION, self.show),
@@ -87,7 +85,7 @@ class NotificationsPage:
         if fields["project"] is None:
             return {**fields, "notifications": [], "next": None}
         project_id = ProjectId(fields["project"]["project_id"])
-        found = await self._history.notifications(project_id, read_number(after), _PAGE + 1)
+        found = await self._history.notifications(project_id, read_after(after), _PAGE + 1)
         return {**fields, **notifications.notification_page_fields(found, _PAGE)}
 
     async def _account(self, account: str, project_id: str) -> tuple[AccountViewAnswer | None, str]:
@@ -105,8 +103,7 @@ class InboxPreview:
     """The view of an inbox."""
 
     def __init__(self, inbox: InboxReads, accounts: AccountAdmin) -> None:
-        self._inbox = inbox
-        self._accounts = accounts
+        self._inbox, self._accounts = inbox, accounts
         path = PagePath(_INBOX, self.show, {"mark-read": self.mark_read})
         self.page = ConsolePage("inbox-preview", "Inbox preview", "Notifications", (path,))
 
@@ -139,19 +136,16 @@ class InboxPreview:
         }
 
 
-MOST_CHARTS = 6
-"""The number of charts until types are chosen. The table has every type."""
+MOST_CHARTS = 6  # the number of charts until types are chosen; the table has every type
 _ANALYTICS = "/analytics"
 _RANGES = {"7 days": 7, "30 days": 30, "90 days": 90, "a year": 365}
 
 
 # Bars of read rates, one for each day, as the numbers of an SVG.
 
-SLOT = 10
-"""The width of a day; the height of the drawing is 100, for percents."""
+SLOT = 10  # the width of a day; the height of the drawing is 100, for percents
 _BAR = 8
-_LEAST_HEIGHT = 1.5
-"""The least height of a bar: a day without reads differs from a day on which nothing was sent."""
+_LEAST_HEIGHT = 1.5  # of a bar: a day without reads differs from a day on which nothing was sent
 
 Figures = Mapping[str, Any]
 
@@ -202,8 +196,7 @@ class AnalyticsPage:
     """The view of a project's figures."""
 
     def __init__(self, choice: ProjectChoice, projects: Projects) -> None:
-        self._choice = choice
-        self._projects = projects
+        self._choice, self._projects = choice, projects
         path = PagePath(_ANALYTICS, self.show)
         self.page = ConsolePage("analytics", "Analytics", "Notifications", (path,))
 

@@ -8,7 +8,7 @@ import orjson
 
 from bridge_server.admin.delivery_tests import PushTests, PushTestShape, WebhookTests, WebhookTestShape
 from bridge_server.admin.outbox import DestinationShape, OutboxAdmin
-from bridge_server.console.models import ROOT, Asked, Change, ConsolePage, Done, PagePath, View, text_fields
+from bridge_server.console.models import ROOT, Asked, Change, ConsolePage, Done, PagePath, View
 from bridge_server.console.rendering import chosen_process
 from bridge_server.outbox.channels import WEBHOOK_CHANNEL
 from bridge_server.outbox.models import MessageKind, MessageState
@@ -23,20 +23,17 @@ class OutboxViews:
     """The views and changes that webhooks and pushes share. `place` is the path of the page."""
 
     def __init__(self, outbox: OutboxAdmin, kind: MessageKind, place: str) -> None:
-        self._outbox = outbox
-        self._kind = kind
-        self._place = place
+        self._outbox, self._kind, self._place = outbox, kind, place
 
     def paths(self, test: Change) -> tuple[PagePath, ...]:
         """The paths of the page; `test` sends a test."""
         changes = {"test": test, "retry-dead": self.retry_dead, "drop-dead": self.drop_dead}
+        of_message = {"retry": self.retry, "drop": self.drop}
         return (
             PagePath(self._place, self.show, changes),
             PagePath(f"{self._place}/attempts", self.show_attempts),
             PagePath(f"{self._place}/attempts/{{number:[^/]{{1,128}}}}", self.show_attempt),
-            PagePath(
-                f"{self._place}/{_MESSAGE}", self.show_message, {"retry": self.retry, "drop": self.drop}
-            ),
+            PagePath(f"{self._place}/{_MESSAGE}", self.show_message, of_message),
         )
 
     async def show(self, asked: Asked) -> View:
@@ -138,7 +135,7 @@ class WebhooksPage:
         self.page = ConsolePage("webhooks", "Webhooks", "Out", self._views.paths(self.test))
 
     async def test(self, asked: Asked) -> Done:
-        wanted = check(WebhookTestShape, text_fields(asked.form, "url"))
+        wanted = check(WebhookTestShape, asked.texts("url"))
         tested = await self._tests.send(wanted.url)
         if tested["delivered"]:
             answer = f"answered {tested['status']} after {tested['milliseconds']} ms"
@@ -157,12 +154,12 @@ class PushesPage:
 
     async def show_preview(self, asked: Asked) -> View:
         """A push about a new request, in a client's language."""
-        preview = self._tests.preview(asked.query)
+        preview = await self._tests.preview(asked.query)
         wanted = {name: asked.query.get(name, "") for name in ("peer_name", "language")}
         return View("pushes/preview.html", {"preview": preview, **wanted})
 
     async def test(self, asked: Asked) -> Done:
-        wanted = check(PushTestShape, text_fields(asked.form, "topic"))
+        wanted = check(PushTestShape, asked.texts("topic"))
         tested = await self._tests.send(wanted.topic)
         if tested["delivered"]:
             return self._views.done(f"The push was taken after {tested['milliseconds']} ms.")

@@ -5,23 +5,13 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from bridge_server.admin import notifications, projects, rows
-from bridge_server.console.models import (
-    ROOT,
-    Asked,
-    ConsolePage,
-    Done,
-    PagePath,
-    View,
-    number_of,
-    text_fields,
-)
+from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View, number_of
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.projects.models import NewSubscription, SubscriptionNotFoundError, TypeId
 from bridge_server.projects.service import ProjectServices
 from bridge_server.web.bodies import check
 
-MOST_IMPORTED = 500
-"""Lines of one import: they are one transaction."""
+MOST_IMPORTED = 500  # lines of one import: they are one transaction
 
 _PROJECTS = "/projects"
 _PROJECT = f"{_PROJECTS}/{{project_id:[^/]{{1,128}}}}"
@@ -79,7 +69,7 @@ class ProjectsPage:
         return View("projects/project.html", fields, _LIVE)
 
     async def create(self, asked: Asked) -> Done:
-        new = check(projects.ProjectShape, text_fields(asked.form, "name", optional=("project_id",)))
+        new = check(projects.ProjectShape, asked.texts("name", optional=("project_id",)))
         project, secret = await self._projects.create(new.name, new.project_id)
         shown = {"Its secret": secret.secret}
         return Done(_path(project.project_id), f"The project {project.name} is created.", shown)
@@ -92,13 +82,13 @@ class ProjectsPage:
         return Done(f"{ROOT}{_PROJECTS}{_kept(asked, 'list')}", f"The project {project_id} is deleted.")
 
     async def add_type(self, asked: Asked) -> Done:
-        new = check(projects.TypeShape, text_fields(asked.form, "name", optional=("type_id",)))
+        new = check(projects.TypeShape, asked.texts("name", optional=("type_id",)))
         added = await self._projects.add_type(_project_id(asked), new.name, new.type_id)
         return _done(asked, f"The type {added.type_id} is added.")
 
     async def rename_type(self, asked: Asked) -> Done:
         type_id = asked.form.get("type_id", "")
-        name = check(projects.TypeNameShape, text_fields(asked.form, "name")).name
+        name = check(projects.TypeNameShape, asked.texts("name")).name
         await self._projects.rename_type(_project_id(asked), type_id, name)
         return _done(asked, f"The type {type_id} is now called {name}.")
 
@@ -129,7 +119,7 @@ class ProjectsPage:
         return _done(asked, "The server's limit applies again.")
 
     async def set_webhook(self, asked: Asked) -> Done:
-        url = check(projects.WebhookShape, text_fields(asked.form, "url")).url
+        url = check(projects.WebhookShape, asked.texts("url")).url
         webhook = await self._projects.set_webhook(_project_id(asked), url)
         return _done(asked, "The webhook is set.", {"Its signing secret": webhook.signing_secret})
 
@@ -159,7 +149,7 @@ class ProjectsPage:
 
     async def _list(self, asked: Asked) -> dict[str, Any]:
         place = asked.query.get("list", "")
-        found = await self._projects.overview(rows.read_number(place) or 0, _PROJECTS_PAGE + 1)
+        found = await self._projects.overview(rows.read_after(place) or 0, _PROJECTS_PAGE + 1)
         listed = projects.project_page_fields(found, _PROJECTS_PAGE, self._account_limit)
         return {"projects": listed["projects"], "next_list": listed["next"], "list_after": place}
 

@@ -26,8 +26,7 @@ from bridge_server.web.problems import status_of
 
 # Messages that the page after a change shows once. They are kept in memory: some of them show a secret.
 
-NOTICE = "notice"
-"""The query parameter that names a message."""
+NOTICE = "notice"  # the query parameter that names a message
 
 _MOST_NOTICES = 100
 
@@ -77,11 +76,11 @@ class PageChanges:
         """Note the changes that commits announce, in any process; `everything` changes every topic."""
         for topic, kinds in topics.items():
             for kind in kinds:
-                events.subscribe(kind, self._noting(topic), everywhere=True)
-            events.subscribe(everything, self._noting(topic))
+                events.subscribe(kind, partial(self.note, topic), everywhere=True)
+            events.subscribe(everything, partial(self.note, topic))
             events.on_gap(partial(self.note, topic))
 
-    def note(self, topic: str) -> None:
+    def note(self, topic: str, _: DomainEvent | None = None) -> None:
         """Count a change of the topic."""
         self.number += 1
         self._last[topic] = self.number
@@ -116,17 +115,12 @@ class PageChanges:
         for watch in list(self._watches):
             watch.end()
 
-    def _noting(self, topic: str) -> Callable[[DomainEvent], None]:
-        return lambda _: self.note(topic)
-
 
 class Watch:
     """The stream of one open page."""
 
     def __init__(self, changes: PageChanges, topics: Sequence[str], since: int) -> None:
-        self._changes = changes
-        self.topics = topics
-        self._since = since
+        self._changes, self.topics, self._since = changes, topics, since
         self._changed = asyncio.Event()
         self._ended = asyncio.Event()
 
@@ -228,7 +222,7 @@ class Rendering:
             # The spaces between thousands are no text of a stranger.
             count=lambda number: escape(count_of(number)),
             duration=duration_of,
-            exact=escape,
+            exact=escape,  # fills fields of forms: a form that is sent unchanged changes nothing
             lines=lambda text: escape("\n".join(map(seen, text.split("\n")))),
             moment=moment_of,
         )
@@ -241,9 +235,7 @@ class Rendering:
 
 
 def _shown(value: Any) -> Any:
-    """The output of an expression: unseen characters made visible, markup as it is. Fields of forms are
-    filled with `|exact`, so that a form that is sent unchanged changes nothing.
-    """
+    """The output of an expression: unseen characters made visible, markup as it is."""
     if value is None:
         return ""
     return seen(value) if isinstance(value, str) and not isinstance(value, Markup) else value
@@ -258,10 +250,8 @@ class Framing:
     def __init__(
         self, rendering: Rendering, changes: PageChanges, pages: Sequence[models.ConsolePage], state: StateOf
     ) -> None:
-        self.rendering = rendering
-        self.changes = changes
-        self._pages = pages
-        self._state = state
+        self.rendering, self.changes = rendering, changes
+        self._pages, self._state = pages, state
 
     def begin(
         self, request: web.Request, session: models.ConsoleSession, page: models.ConsolePage
@@ -311,9 +301,7 @@ def faults_of(error: BridgeError | None) -> list[tuple[str, str]]:
 
 STATIC_FOLDER = Path(__file__).parent / "static"
 
-
-MOST_LISTED = 100
-"""The most projects in the list. When there are more, the page asks for an id."""
+MOST_LISTED = 100  # the most projects in the list; when there are more, the page asks for an id
 
 
 class ProjectChoice:

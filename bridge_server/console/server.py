@@ -27,7 +27,10 @@ class ClientsPage:
 
     def __init__(self, clients: ClientAdmin) -> None:
         self._clients = clients
-        paths = (PagePath(_CLIENTS, self.show_all), PagePath(_CLIENT, self.show))
+        paths = (
+            PagePath(_CLIENTS, self.show_all),
+            PagePath(_CLIENT, self.show),
+        )
         self.page = ConsolePage("clients", "Clients and limits", "Server", paths)
 
     async def show_all(self, asked: Asked) -> View:
@@ -95,10 +98,8 @@ class FaultsPage:
     """Views and changes of test mode. Rules may name `routes` and `words`."""
 
     def __init__(self, controls: Controls, faults: Faults, routes: Routes, words: Words) -> None:
-        self._controls = controls
-        self._faults = faults
-        self._routes = routes
-        self._words = words
+        self._controls, self._faults = controls, faults
+        self._routes, self._words = routes, words
         changes = {"add": self.add, "remove": self.remove, "reset": self.reset}
         changes |= {"advance": self.advance, "set-clock": self.set_clock}
         path = PagePath(_FAULTS, self.show, changes)

@@ -11,8 +11,6 @@ from bridge_server.console.traffic import row_fields
 from bridge_server.kernel.errors import InvalidInputError
 
 _MOST_CHARACTERS = 2_000
-_BORDER = 4
-_SCALE = 5
 
 
 def qr_image(text: str) -> str:
@@ -20,11 +18,10 @@ def qr_image(text: str) -> str:
     if not 1 <= len(text) <= _MOST_CHARACTERS:
         raise InvalidInputError(f"A pairing URI has 1 to {_MOST_CHARACTERS} characters.")
     made = segno.make(text, micro=False, error="l")
-    return made.svg_data_uri(scale=_SCALE, border=_BORDER, dark="#000", light="#fff")
+    return made.svg_data_uri(scale=5, border=4, dark="#000", light="#fff")
 
 
 _SESSIONS = "/sessions"
-_SESSION = f"{_SESSIONS}/{{handle:[^/]{{1,128}}}}"
 _LIVE = ("observed",)
 _PAGE = 25
 _PAIRINGS = ("wc:", "ethereum:wc-")
@@ -34,9 +31,8 @@ class SessionsPage:
     """Views and changes of sessions; topics of generation 2.x are listed below them."""
 
     def __init__(self, sessions: SessionAdmin, topics: TopicAdmin) -> None:
-        self._sessions = sessions
-        self._topics = topics
-        one = PagePath(_SESSION, self.show, {"end": self.end, "qr": self.draw})
+        self._sessions, self._topics = sessions, topics
+        one = PagePath(f"{_SESSIONS}/{{handle:[^/]{{1,128}}}}", self.show, {"end": self.end, "qr": self.draw})
         paths = (PagePath(_SESSIONS, self.show_all), one)
         self.page = ConsolePage("sessions", "Sessions", "Live", paths, self._sessions.count)
 
@@ -63,9 +59,8 @@ class SessionsPage:
         if not uri.startswith(_PAIRINGS):
             raise InvalidInputError("A pairing URI begins with wc: or with ethereum:wc- (ERC-1328).")
         to = f"{ROOT}{_SESSIONS}/{quote(asked.names['handle'], safe='')}"
-        return Done(
-            to, "Scan it with a wallet.", picture=qr_image(uri), picture_of="QR code of the pairing URI"
-        )
+        picture_of = "QR code of the pairing URI"
+        return Done(to, "Scan it with a wallet.", picture=qr_image(uri), picture_of=picture_of)
 
     async def _list(self, asked: Asked) -> dict[str, Any]:
         after = asked.query.get("after", "")

@@ -123,7 +123,6 @@ def readable(body: str) -> str:
 # The encrypted payloads in a request and in its answer. The server cannot read them.
 
 _PAYLOAD = "encryptionPayload"
-_ENVELOPE = "data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +149,7 @@ def _in_body(body: str, place: str) -> Iterator[Sealed]:
         return
     if not isinstance(document, dict):
         return
-    inner = document.get(_ENVELOPE)
+    inner = document.get("data")  # the envelope of a call
     holder = inner if isinstance(inner, dict) else document
     if _PAYLOAD in holder:
         yield Sealed(place, _text(holder[_PAYLOAD]))
@@ -186,9 +185,7 @@ class _Request:
 
 
 def repeat_of(fields: Mapping[str, Any], bridge_url: str) -> dict[str, str] | None:
-    """The request in three languages, sent to this bridge once more, with a note what has to be filled in;
-    None if it was sent elsewhere, or its body is not kept.
-    """
+    """The request in three languages, and what to fill in; None if it went elsewhere, or its body is lost."""
     sent = fields.get("request")
     body = "" if sent is None else sent["body"]
     is_whole = fields["method"] in _BODILESS if sent is None else len(body.encode()) == sent["bytes"]
@@ -295,16 +292,13 @@ class TrafficPage:
         *,
         answers_calls: bool,
     ) -> None:
-        self._approvals = approvals
-        self._streams = streams
-        self._lives = lives
-        self._handles, self._neighbours = lives.handles, lives.neighbours
+        self._approvals, self._streams, self._lives = approvals, streams, lives
+        self._handles, self._neighbours = lives.handles, lives.processes.neighbours
         self._lists = None
         if streams is not None:
             spell = partial(line_fields, traffic=streams.traffic)
             self._lists = RequestLists(streams, spell, lives)
-        self._bridge_url = bridge_url
-        self._answers_calls = answers_calls
+        self._bridge_url, self._answers_calls = bridge_url, answers_calls
         paths = (PagePath(_PATH, self.show_all, self._changes()), PagePath(_REQUEST, self.show))
         count = None if streams is None or self._neighbours is not None else self._count
         stream = PageStream(_STREAM, self.stream)
@@ -334,9 +328,8 @@ class TrafficPage:
         if neighbours is None:
             return streams.join(chosen, read_number(since))
         positions = read_positions(since, neighbours.own_number)
-        stream = StreamOfAll(
-            streams, neighbours, WantedStream(chosen, wanted.words, None, positions), row_fields
-        )
+        of_all = WantedStream(chosen, wanted.words, None, positions)
+        stream = StreamOfAll(streams, neighbours, of_all, row_fields)
         streams.admit(stream)
         return stream
 

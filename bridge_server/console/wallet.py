@@ -28,10 +28,8 @@ class WalletPage:
     def __init__(
         self, approvals: ApprovalAdmin, wallet: WalletAdmin, source: WalletSource | None, *, may_sign: bool
     ) -> None:
-        self._approvals = approvals
-        self._wallet = wallet
-        self._source = source
-        self._may_sign = may_sign
+        self._approvals, self._wallet = approvals, wallet
+        self._source, self._may_sign = source, may_sign
         of_wallet = {"unlock": self.unlock, "lock": self.lock} if self._may_sign else {}
         of_approval = {"approve": self.approve, "reject": self.reject} if self._may_sign else {}
         paths = (
@@ -44,7 +42,7 @@ class WalletPage:
 
     async def show(self, asked: Asked) -> View:
         """The requests that wait and that are settled, and every account."""
-        fields = {**self._wallet.accounts(), "usual_seconds": DEFAULT_UNLOCK_SECONDS}
+        fields = {**await self._wallet.accounts(), "usual_seconds": DEFAULT_UNLOCK_SECONDS}
         return View("wallet/wallet.html", {**await self._list(asked), **fields}, _LIVE)
 
     async def show_approval(self, asked: Asked) -> View:
@@ -83,7 +81,7 @@ class WalletPage:
         return Done(f"{ROOT}{_WALLET}", f"{account['account']} is unlocked until {until}.")
 
     async def lock(self, asked: Asked) -> Done:
-        account = self._wallet.lock(asked.form.get("account", ""))
+        account = await self._wallet.lock(asked.form.get("account", ""))
         return Done(f"{ROOT}{_WALLET}", f"{account['account']} is locked.")
 
     async def _list(self, asked: Asked) -> dict[str, Any]:

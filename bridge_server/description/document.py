@@ -15,8 +15,6 @@ from bridge_server.web.routes import JSON, About, DescribedAnswer, Parameter, Ro
 from bridge_server.web.shapes import Account, Count, Moment, ProjectId, TypedDict, TypeId, text
 
 OPENAPI_VERSION = "3.1.0"
-
-
 _REFERENCE = "#/components/schemas/{model}"
 
 _SCHEME_OF = {
@@ -33,14 +31,12 @@ class Schemas:
     """The schemas of these shapes, and of all that they are made of."""
 
     def __init__(self, shapes: Iterable[Any]) -> None:
-        adapters = {repr(shape): (shape, TypeAdapter(shape)) for shape in shapes}
-        inputs = [(name, "validation", adapter) for name, (_, adapter) in adapters.items()]
+        adapters = {repr(shape): TypeAdapter(shape) for shape in shapes}
+        inputs = [(name, "validation", adapter) for name, adapter in adapters.items()]
         found, rest = TypeAdapter.json_schemas(inputs, ref_template=_REFERENCE)  # type: ignore[arg-type]
-        definitions = rest.get("$defs", {})
+        definitions = sorted(rest.get("$defs", {}).items())
         self._found: dict[str, dict[str, Any]] = {name: _tidy(schema) for (name, _), schema in found.items()}
-        self.components: dict[str, Any] = {
-            shape_name(name): _tidy(schema) for name, schema in sorted(definitions.items())
-        }
+        self.components: dict[str, Any] = {shape_name(name): _tidy(schema) for name, schema in definitions}
 
     def of(self, shape: Any) -> dict[str, Any]:
         """The schema of one of the shapes: a reference, if it has a name."""
@@ -91,12 +87,8 @@ def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
 
 
 def _operation(row: Route, about: About, schemas: Schemas) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "operationId": row.name,
-        "tags": [about.tag],
-        "summary": about.summary,
-        "description": about.text,
-    }
+    fields: dict[str, Any] = {"operationId": row.name, "tags": [about.tag], "summary": about.summary}
+    fields["description"] = about.text
     others = [each for each in about.parameters if each.place != "path"]
     waits = WAIT_PARAMETERS if about.polls else ()
     if parameters := [*path_parameters(row, about), *map(other_parameter, (*others, *waits))]:
@@ -116,20 +108,15 @@ def _answer(answer: DescribedAnswer, row: Route, about: About, schemas: Schemas)
         names += ("RateLimit", "RateLimit-Policy")
     if about.polls:
         names.append("Preference-Applied")
-    fields: dict[str, Any] = {
-        "description": answer.meaning,
-        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
-    }
+    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+    fields: dict[str, Any] = {"description": answer.meaning, "headers": headers}
     if answer.shape is not None:
         fields["content"] = {answer.media_type: schemas.content(answer.shape)}
     return fields
 
 
 def _schemes(row: Route) -> tuple[str, ...]:
-    """The names of the tokens of which a request needs one."""
-    if not row.access.takes_token:
-        return ()
-    return (_SCHEME_OF.get(row.who, "metricsToken"),)
+    return (_SCHEME_OF.get(row.who, "metricsToken"),) if row.access.takes_token else ()
 
 
 # Paths of rows as the document spells them, with their parameters.
@@ -172,12 +159,8 @@ def path_parameters(row: Route, about: About) -> list[dict[str, Any]]:
 
 def other_parameter(parameter: Parameter) -> dict[str, Any]:
     """A parameter of the query, or a header field."""
-    fields: dict[str, Any] = {
-        "name": parameter.name,
-        "in": parameter.place,
-        "description": parameter.text,
-        "schema": dict(parameter.schema),
-    }
+    fields: dict[str, Any] = {"name": parameter.name, "in": parameter.place, "description": parameter.text}
+    fields["schema"] = dict(parameter.schema)
     if parameter.example is not None:
         is_number = parameter.schema.get("type") == "integer"
         fields["example"] = int(parameter.example) if is_number else parameter.example
@@ -204,21 +187,18 @@ def example_of(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
     return _of_type(schema, components)
 
 
+_EXAMPLES = {"boolean": True, "integer": 0, "number": 0, "null": None}
+
+
 def _of_type(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
-    match schema.get("type"):
-        case "object":
-            properties = schema.get("properties", {})
-            return {name: example_of(each, components) for name, each in properties.items()}
-        case "array":
-            items = schema.get("items")
-            return [] if not items or schema.get("maxItems") == 0 else [example_of(items, components)]
-        case "boolean":
-            return True
-        case "integer" | "number":
-            return 0
-        case "null":
-            return None
-    return "text"
+    kind = schema.get("type")
+    if kind == "object":
+        properties = schema.get("properties", {})
+        return {name: example_of(each, components) for name, each in properties.items()}
+    if kind == "array":
+        items = schema.get("items")
+        return [] if not items or schema.get("maxItems") == 0 else [example_of(items, components)]
+    return _EXAMPLES.get(str(kind), "text")
 
 
 def _tidy(schema: Any) -> Any:
@@ -483,21 +463,16 @@ _RESPONSES = {
 
 
 def _message(name: str, tag: str, summary: str, text: str, shape: Any, schemas: Schemas) -> dict[str, Any]:
+    headers = []
+    for header, meaning in _HEADERS.items():
+        fields = {"name": header, "in": "header", "required": header != _OPTIONAL_HEADER}
+        headers.append(fields | {"description": meaning, "schema": {"type": "string"}})
     return {
         "operationId": name,
         "tags": [tag],
         "summary": summary,
         "description": text,
-        "parameters": [
-            {
-                "name": header,
-                "in": "header",
-                "required": header != _OPTIONAL_HEADER,
-                "description": meaning,
-                "schema": {"type": "string"},
-            }
-            for header, meaning in _HEADERS.items()
-        ],
+        "parameters": headers,
         "requestBody": {"required": True, "content": {JSON: schemas.content(shape)}},
         "responses": _RESPONSES,
         "security": [],

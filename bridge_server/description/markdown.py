@@ -31,8 +31,7 @@ _DOORS: Mapping[str, tuple[str, ...]] = {
     "The project": ("architecture", "speed"),
 }
 """The navigation: pages by what readers come for. A page that is not named here is in the last part;
-records of decisions are listed by a page of theirs.
-"""
+records of decisions are listed by a page of theirs."""
 _RECORD = re.compile(r"/[0-9]{4}-")
 MADE = {"api": "Operations", "methods": "Wallet methods", "errors": "Errors", "try": "Try operations"}
 """The titles of pages that no file holds."""
@@ -193,7 +192,6 @@ def _sections(tokens: Sequence[Token]) -> Iterator[Section]:
 
 
 def _lead(tokens: Sequence[Token]) -> str:
-    """The first sentence of the paragraph that follows the title."""
     for before, token, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if before.type == "heading_close":
             words = _words(inline).replace("( ", "(").replace(" )", ")")

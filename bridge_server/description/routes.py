@@ -63,25 +63,25 @@ class DocumentationHandlers:
     async def front(self, request: web.Request) -> web.StreamResponse:
         """The page at the root: where clients connect, and where people read on."""
         facts = self._front.of_visit(addresses.host_of(request))
-        page = await self._in_thread(lambda: self._site.front(facts))
-        return answers.WholeAnswer(body=page.body, headers=page.headers)
+        return await self._page(lambda: self._site.front(facts))
 
     async def page(self, request: web.Request) -> web.StreamResponse:
         """The page or the picture of the path; a page with status 404 if there is none."""
-        page = await self._in_thread(lambda: self._site.page(request.match_info.get("page", "")))
-        return answers.WholeAnswer(body=page.body, headers=page.headers, status=page.status)
+        return await self._page(lambda: self._site.page(request.match_info.get("page", "")))
 
     async def static(self, request: web.Request) -> web.StreamResponse:
         """A stylesheet, or the script of the page with Swagger UI."""
-        site = await self._in_thread(lambda: self._site)
-        answer: web.Response = site.static_files.file(request.match_info["name"])
-        return answer
+        files: answers.StaticFiles = await self._in_thread(lambda: self._site.static_files)
+        return await files.answer(request)
 
     async def swagger_ui(self, request: web.Request) -> web.StreamResponse:
         """A file of Swagger UI."""
-        files = await self._in_thread(lambda: self._site.tried_files)
-        answer: web.Response = files.file(request.match_info["name"])
-        return answer
+        files: answers.StaticFiles = await self._in_thread(lambda: self._site.tried_files)
+        return await files.answer(request)
+
+    async def _page(self, make: Callable[[], Any]) -> web.StreamResponse:
+        page = await self._in_thread(make)
+        return answers.WholeAnswer(body=page.body, headers=page.headers, status=page.status)
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         """Make pages one at a time: a page that many ask for is made once, and occupies one thread."""

@@ -23,6 +23,7 @@ from bridge_server.web.connection import PAGES_PATH, TYPE_PREFIX
 
 Document: TypeAlias = Mapping[str, Any]
 
+_FOLDER = Path(__file__).parent
 _METHODS = ("get", "post", "put", "patch", "delete")
 _SCHEMAS = "#/components/schemas/"
 _RESPONSES = "#/components/responses/"
@@ -141,18 +142,16 @@ def _resolved(fields: Document, document: Document) -> Document:
     reference = fields.get("$ref")
     if reference is None:
         return fields
-    found: Any = document
     for name in reference.removeprefix("#/").split("/"):
-        found = found[name]
-    resolved: Document = found
-    return resolved
+        document = document[name]
+    return document
 
 
 def _example(content: Document) -> str:
     if "example" in content:
         return indented(content["example"])
-    first = next(iter(content.get("examples", {}).values()), None)
-    return "" if first is None else indented(first["value"])
+    examples = [each["value"] for each in content.get("examples", {}).values()]
+    return indented(examples[0]) if examples else ""
 
 
 def _shape_names(schema: Any) -> list[str]:
@@ -164,16 +163,12 @@ def _references(schema: Any) -> Iterator[str]:
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference.startswith(_SCHEMAS):
             yield reference.removeprefix(_SCHEMAS)
-        for each in schema.values():
-            yield from _references(each)
-    elif isinstance(schema, list):
-        for each in schema:
+    if isinstance(schema, Mapping | list):
+        for each in schema.values() if isinstance(schema, Mapping) else schema:
             yield from _references(each)
 
 
 # The pages about problems: the meaning of each code, its cause and its cure.
-
-_FILE = Path(__file__).parent / "problems.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +186,14 @@ class Problem:
 
 def every_problem() -> Mapping[str, Problem]:
     """All problems by code, in the order of the pages."""
-    written = tomllib.loads(_FILE.read_text("utf-8"))
+    written = tomllib.loads((_FOLDER / "problems.toml").read_text("utf-8"))
     return {code: Problem(code=code, **fields) for code, fields in written.items()}
 
 
 # swagger-ui-dist, with which a reader tries operations in the browser. It is on npm alone: `scripts/build`
 # and, where npm is there, `scripts/serve` put it with its licence beside this module.
 
-FOLDER = Path(__file__).parent / "swagger"
+FOLDER = _FOLDER / "swagger"
 _NAMES = ("swagger-ui.css", "swagger-ui-bundle.js")
 
 
@@ -210,8 +205,6 @@ def swagger_ui_files(folder: Path) -> list[Path]:
 
 # The pages.
 
-_FOLDER = Path(__file__).parent
-_STATIC = _FOLDER / "static"
 _MOST_KEPT = 64
 _MOST_NEAR = 4
 _LONGEST_SHOWN = 100
@@ -253,13 +246,17 @@ class Site:
         self._markdown = Markdown(library)
         self._problems = every_problem()
         self._swagger_ui = swagger_ui_files(swagger_ui)
-        self.static_files = StaticFiles(f"{PAGES_PATH}/static", [STYLESHEET, *sorted(_STATIC.iterdir())])
+        self.static_files = StaticFiles(
+            f"{PAGES_PATH}/static", [STYLESHEET, *sorted((_FOLDER / "static").iterdir())]
+        )
         """The stylesheets and the script of the pages."""
         self._makers: Mapping[str, Callable[[], MadePage]] = {
             "": self._start,
             _API: lambda: self._filled("api.html", MADE[_API], _API, {"tags": self._tags}),
             "search.json": self._search,
-            "methods": self._methods,
+            "methods": lambda: self._filled(
+                "methods.html", MADE["methods"], "methods", {"document": openrpc_document()}
+            ),
             _ERRORS: self._errors,
             "try": self._try,
         }
@@ -282,7 +279,6 @@ class Site:
         return self._filled("front.html", NAME, "", facts)
 
     def _maker(self, name: str) -> Callable[[], MadePage] | None:
-        """The function that makes the page of this name; None if there is no such page."""
         folder, _, code = name.rpartition("/")
         if (maker := self._makers.get(name)) is not None:
             return maker
@@ -305,12 +301,9 @@ class Site:
     @cached_property
     def _order(self) -> Sequence[tuple[str, str]]:
         """Name and title of every page that another follows."""
-        order = []
-        for pages in self._library.doors().values():
-            for name, title in pages:
-                order.append((name, title))
-                if name == _API:
-                    order += ((page, tag.name) for page, tag in self._tags.items())
+        order = [page for pages in self._library.doors().values() for page in pages]
+        after_api = [name for name, _ in order].index(_API) + 1
+        order[after_api:after_api] = [(page, tag.name) for page, tag in self._tags.items()]
         return order
 
     def _made(self, name: str) -> MadePage:
@@ -330,10 +323,6 @@ class Site:
     def _start(self) -> MadePage:
         leads = {name: self._markdown.page(name).lead for name in self._library.pages}
         return self._filled("start.html", "Documentation", "", {"leads": leads | _LEADS})
-
-    def _methods(self) -> MadePage:
-        fields = {"document": openrpc_document()}
-        return self._filled("methods.html", MADE["methods"], "methods", fields)
 
     def _errors(self) -> MadePage:
         groups: dict[str, list[Problem]] = {}

@@ -16,12 +16,9 @@ _DIGEST_OF_NOTHING = bytes.fromhex("c5d2460186f7233c927e7db2dcc703c0e500b653ca82
 
 
 def fastest_hash(library: Any) -> Hash:
-    """The quickest Keccak-256 that this release of the library offers.
-
-    With a short message most of a hash object's time passes outside of C. The one-shot function that the
-    library keeps for its SHA-3 takes a third of it, but is not public: of a release without it, or without
-    one of the names that make its arguments (see `_one_shot`), or in which it does something else, the
-    hash object is used.
+    """The quickest Keccak-256 that this release of the library offers: the one-shot function behind its SHA-3
+    takes a third of the time of a hash object, but is not public. The hash object serves where the function,
+    or a name that makes its arguments (see `_one_shot`), is missing or does something else.
     """
     try:
         one_shot = _one_shot(library)
@@ -45,9 +42,8 @@ def _one_shot(library: Any) -> Hash:
             output = own.output
         except AttributeError:
             output = own.output = new_buffer(_DIGEST_BYTES)
-        failure = keccak_oneshot(
-            data, size_of(len(data)), output, digest_bytes, capacity_bytes, rounds, padding
-        )
+        size = size_of(len(data))
+        failure = keccak_oneshot(data, size, output, digest_bytes, capacity_bytes, rounds, padding)
         if failure:
             raise RuntimeError(f"Keccak-256 failed with code {failure}")
         return content_of(output)  # type: ignore[no-any-return]

@@ -56,11 +56,8 @@ class ScryptCost:
     def __post_init__(self) -> None:
         if self.n < 2 or self.n & (self.n - 1) or self.r < 1 or self.p < 1:
             raise CostError("n must be a power of two from 2 on, r and p at least 1")
-        if (
-            self.memory_bytes > _MOST_MEMORY_BYTES
-            or self.n * self.r * self.p > _MOST_STEPS
-            or self.r * self.p > _MOST_BLOCKS
-        ):
+        is_too_large = self.memory_bytes > _MOST_MEMORY_BYTES or self.r * self.p > _MOST_BLOCKS
+        if is_too_large or self.n * self.r * self.p > _MOST_STEPS:
             raise CostError(f"n = {self.n}, r = {self.r}, p = {self.p} ask for too much memory or time")
 
     @property
@@ -68,11 +65,9 @@ class ScryptCost:
         return 128 * self.n * self.r
 
 
-STANDARD_COST = ScryptCost(n=2**18, r=8, p=1)
-"""The cost that geth uses: about a second and 256 MiB."""
+STANDARD_COST = ScryptCost(n=2**18, r=8, p=1)  # the cost that geth uses: about a second and 256 MiB
 
-LIGHT_COST = ScryptCost(n=2**12, r=8, p=6)
-"""The cost of geth's `--lightkdf`: about a tenth of the time, and 4 MiB."""
+LIGHT_COST = ScryptCost(n=2**12, r=8, p=6)  # geth's `--lightkdf`: about a tenth of the time, and 4 MiB
 
 
 class Scrypt(NamedTuple):
@@ -136,9 +131,8 @@ class Keystore(NamedTuple):
     mac: bytes
 
     def open(self, passphrase: bytes) -> bytes:
-        """The private key, in 32 bytes. Takes a second and runs beside other threads. Raises PassphraseError;
-        KeystoreError when the key does not belong to the file's address; CostError when there is too little
-        memory.
+        """The private key, in 32 bytes; takes a second, beside other threads. Raises PassphraseError,
+        KeystoreError when the key does not belong to the file's address, CostError when memory is too little.
         """
         key = self.kdf.key(passphrase)
         if not hmac.compare_digest(_mac(key, self.ciphertext), self.mac):
@@ -232,9 +226,7 @@ def _kdf(crypto: "_Members") -> Kdf:
 
 
 class _Members:
-    """A JSON object of the file, and its place for errors about its members. Names may have any letter case,
-    as geth reads them.
-    """
+    """A JSON object of the file, and its place for errors. Names may have any letter case, as for geth."""
 
     def __init__(self, value: Any, place: str, prefix: str = "") -> None:
         if not isinstance(value, dict):

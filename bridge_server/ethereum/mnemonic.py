@@ -22,8 +22,7 @@ _COUNTS = (12, 15, 18, 21, 24)
 _ENTROPY_SIZES = tuple(count * 4 // 3 for count in _COUNTS)
 _ROUNDS = 2048
 
-HARDENED = 2**31
-"""The number that is added to an index which is written with an apostrophe."""
+HARDENED = 2**31  # the number that is added to an index which is written with an apostrophe
 
 ACCOUNTS_PATH = "m/44'/60'/0'/0"
 """The path below which wallets look for accounts, from index 0 on (BIP-44; 60 is Ethereum)."""

@@ -1,18 +1,13 @@
-"""RLP, the encoding of transactions: strings of bytes, and lists of them to any depth (Yellow Paper, B).
-
-Each item has exactly one encoding; the reader refuses all others.
-"""
+"""RLP, the encoding of transactions (Yellow Paper, B). An item has exactly one: all others are refused."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
 
 Item: TypeAlias = "bytes | Sequence[Item]"
 
-MAX_DEPTH = 16
-"""The deepest nesting of lists that is read; transactions need five."""
+MAX_DEPTH = 16  # the deepest nesting of lists; transactions need five
 
-MAX_ITEMS = 32_768
-"""The most strings and lists that are read; all the gas of a transaction (EIP-7825) pays for 21,000."""
+MAX_ITEMS = 32_768  # the most strings and lists; all the gas of a transaction pays for 21,000 (EIP-7825)
 
 _STRING = 0x80
 _LIST = 0xC0

@@ -1,7 +1,4 @@
-"""A private key that signs, and the signer's address, recovered from a signature and the signed hash.
-
-Signatures are deterministic (RFC 6979) and have a low s (EIP-2).
-"""
+"""A private key that signs (RFC 6979, with a low s: EIP-2), and the address of a signer, from a signature."""
 
 from functools import cache
 from importlib import import_module
@@ -72,11 +69,9 @@ class SignatureError(ValueError):
 
 
 def recover_address(digest: bytes, signature: bytes) -> str:
-    """The checksummed address whose key signed the 32 bytes of `digest`.
-
-    The signature is r, s and v: 32, 32 and 1 bytes. Every digest and well-formed signature has some signer,
-    so compare the address with the expected one. Raises SignatureError for malformed bytes and for a high s:
-    each signature has such a twin, which anybody can compute (EIP-2).
+    """The checksummed address whose key signed the 32 bytes of `digest`; `signature` is r, s and v: 32, 32, 1
+    bytes. Every well-formed signature has some signer, so compare the address with the expected one. Raises
+    SignatureError for malformed bytes and for a high s: such a twin of each anybody can compute (EIP-2).
     """
     if len(digest) != _DIGEST_BYTES:
         raise SignatureError(f"the signed digest must have {_DIGEST_BYTES} bytes, and has {len(digest)}")

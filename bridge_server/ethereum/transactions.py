@@ -22,8 +22,7 @@ MAX_WEI = 2**256 - 1
 
 LEGACY_TYPE, ACCESS_LIST_TYPE, FEE_MARKET_TYPE, BLOB_TYPE, SET_CODE_TYPE = range(5)
 
-_LEGACY_V = 35
-"""The constant that EIP-155 adds to the parity and twice the chain id."""
+_LEGACY_V = 35  # the constant that EIP-155 adds to the parity and twice the chain id
 
 STORAGE_KEY_BYTES = 32
 
@@ -33,8 +32,7 @@ _TWO_EMPTY_STRINGS = b"\x80\x80"  # they stand where r and s will
 Value = TypeVar("Value")
 
 _BLOB_HASH_VERSION = b"\x01"
-GAS_OF_A_BLOB = 131_072
-"""The gas of one blob, which is a gas of its own."""
+GAS_OF_A_BLOB = 131_072  # the gas of one blob, which is a gas of its own
 
 _BLOB_BYTES = 131_072
 _COMMITMENT_BYTES = _PROOF_BYTES = 48
@@ -74,6 +72,9 @@ class _AnyTransaction:
     value: int = 0
     data: bytes = b""
 
+    def __post_init__(self) -> None:
+        _check(self)
+
     def _last_fields(self) -> list[rlp.Item]:
         """The signed fields from the gas on, in order, without an access list."""
         number = rlp.number
@@ -88,10 +89,6 @@ class LegacyTransaction(_AnyTransaction):
 
     gas_price: int
 
-    def __post_init__(self) -> None:
-        _check(self)
-        _check_range("gas_price", self.gas_price, MAX_WEI)
-
     def fields(self) -> list[rlp.Item]:
         """The signed fields in order, without the chain id."""
         return [rlp.number(self.nonce), rlp.number(self.gas_price), *self._last_fields()]
@@ -105,11 +102,6 @@ class AccessListTransaction(_AnyTransaction):
 
     gas_price: int
     access_list: AccessList = ()
-
-    def __post_init__(self) -> None:
-        _check(self)
-        _check_range("gas_price", self.gas_price, MAX_WEI)
-        _check_access_list(self.access_list)
 
     def fields(self) -> list[rlp.Item]:
         """The signed fields in order."""
@@ -128,11 +120,6 @@ class FeeMarketTransaction(_AnyTransaction):
     max_fee_per_gas: int
     access_list: AccessList = ()
 
-    def __post_init__(self) -> None:
-        _check(self)
-        _check_fees(self.max_priority_fee_per_gas, self.max_fee_per_gas)
-        _check_access_list(self.access_list)
-
     def fields(self) -> list[rlp.Item]:
         """The signed fields in order."""
         number = rlp.number
@@ -145,9 +132,7 @@ Transaction: TypeAlias = LegacyTransaction | AccessListTransaction | FeeMarketTr
 
 
 def sign_transaction(transaction: Transaction, key: SigningKey) -> tuple[bytes, bytes, bytes]:
-    """The signed transaction as a node takes it, its hash, by which it is known on the chain, and the 32
-    bytes that were signed.
-    """
+    """The signed transaction as a node takes it, its hash on the chain, and the 32 bytes that were signed."""
     fields = signed = _joined(transaction.fields())
     if transaction.type == LEGACY_TYPE:
         signed += rlp.encode(rlp.number(transaction.chain_id)) + _TWO_EMPTY_STRINGS
@@ -186,13 +171,19 @@ def address_bytes(address: str | None) -> bytes:
     return b"" if address is None else bytes.fromhex(address[2:])
 
 
-def _check(transaction: Transaction) -> None:
+def _check(transaction: _AnyTransaction) -> None:
     _check_range("chain_id", transaction.chain_id, MAX_CHAIN_ID, minimum=1)
     _check_range("nonce", transaction.nonce, MAX_NONCE)
     _check_range("gas", transaction.gas, MAX_GAS)
     _check_range("value", transaction.value, MAX_WEI)
     if transaction.to is not None:
         _check_address("to", transaction.to)
+    if isinstance(transaction, LegacyTransaction | AccessListTransaction):
+        _check_range("gas_price", transaction.gas_price, MAX_WEI)
+    if isinstance(transaction, FeeMarketTransaction):
+        _check_fees(transaction.max_priority_fee_per_gas, transaction.max_fee_per_gas)
+    if isinstance(transaction, AccessListTransaction | FeeMarketTransaction):
+        _check_access_list(transaction.access_list)
 
 
 def _check_access_list(access_list: AccessList) -> None:
@@ -261,9 +252,7 @@ class RawTransaction:
 
 
 def read_raw_transaction(raw: bytes) -> RawTransaction:
-    """Read the parameter of eth_sendRawTransaction; raises RawTransactionError. Blobs that come with a
-    transaction are not in its hash.
-    """
+    """Read the parameter of eth_sendRawTransaction; blobs are not in the hash. Raises RawTransactionError."""
     try:
         if raw[:1] >= bytes([_LIST]):
             return _read_legacy(raw)
@@ -277,9 +266,7 @@ def read_raw_transaction(raw: bytes) -> RawTransaction:
 
 
 class _Fields:
-    """The items of a decoded transaction: each method takes the next one, and reads it by its type. An
-    RlpError or TransactionError begins with the field's name.
-    """
+    """The items of a decoded transaction: each method reads the next. Errors begin with the field's name."""
 
     def __init__(self, name: str, item: rlp.Item, *counts: int) -> None:
         """Read the list `item`; raise RlpError unless it is one, with as many items as one of `counts`."""
@@ -454,9 +441,8 @@ def blob_hash(commitment: bytes) -> bytes:
 
 
 def _check_sidecar(items: Sequence[rlp.Item], blob_hashes: Sequence[bytes]) -> None:
-    """Raise RlpError unless these items, a sidecar (EIP-4844, EIP-7594), belong to the transaction's blobs.
-    The node verifies the proofs. Here their number and lengths are checked, and that the commitments have the
-    hashes that the transaction names.
+    """Raise RlpError unless these items, a sidecar (EIP-4844, EIP-7594), have the number and lengths of the
+    proofs, and the hashes of commitments, that the transaction names. The node verifies the proofs.
     """
     fields = _Fields("the blobs' wrapper", items, 3, 4)
     proofs_of_a_blob = 1

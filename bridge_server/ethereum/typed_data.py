@@ -62,8 +62,7 @@ _RESERVED = re.compile(r"bool|address|string|function|u?int[0-9]*|bytes[0-9]*|u?
 MAX_TYPES = 128
 _MAX_TYPES_BYTES = 32_768
 _MAX_DOMAIN_BYTES = 4_096
-MAX_VALUES = 8_192
-"""Members and elements in all of a message."""
+MAX_VALUES = 8_192  # members and elements in all of a message
 MAX_DEPTH = 64
 
 _VERSION = b"\x19\x01"  # EIP-191: structured data
@@ -83,12 +82,10 @@ class TypedData(NamedTuple):
     """Typed data that was read, with its preimage and hash."""
 
     primary_type: str
-    domain: Mapping[str, Any]
-    """The members that are signed."""
+    domain: Mapping[str, Any]  # the members that are signed
     preimage: bytes
     """0x1901, the domain's hash and the message's: 66 bytes, or 34 if the primary type is EIP712Domain."""
-    digest: bytes
-    """Keccak-256 of the preimage: the hash to sign."""
+    digest: bytes  # Keccak-256 of the preimage: the hash to sign
 
     @property
     def chain_id(self) -> int | None:
@@ -206,8 +203,7 @@ def _values_of(container: object) -> Iterable[object]:
 # An error is raised where only the value is known. The containers around it add their steps to the path while
 # the error passes them, so that data without faults pays nothing for paths.
 
-_Step: TypeAlias = str | int
-"""A member's name, or an element's place in its array."""
+_Step: TypeAlias = str | int  # a member's name, or an element's place in its array
 
 
 class _MemberError(ValueError):
@@ -215,8 +211,7 @@ class _MemberError(ValueError):
 
     def __init__(self, detail: str, *path: _Step) -> None:
         super().__init__(detail)
-        self._detail = detail
-        self._path = path
+        self._detail, self._path = detail, path
 
     def inside(self, step: _Step) -> Self:
         """Put the step to the value in front of the path, and return this error."""
@@ -362,9 +357,7 @@ StructTypes: TypeAlias = Mapping[str, tuple[_Member, ...]]
 
 
 def read_types(value: object) -> StructTypes:
-    """Read the member `types`. Raises _MemberError. Unused types are allowed: a type is spelled only with the
-    types to which it refers.
-    """
+    """Read the member `types`; unused ones are allowed, and are not spelled. Raises _MemberError."""
     if type(value) is not dict:
         raise _MemberError(
             f"must be an object: the members of each struct type by its name, not {shown(value)}"
@@ -391,18 +384,15 @@ def _domain_type_of(names: Iterable[str]) -> tuple[_Member, ...]:
 
 def references(types: StructTypes) -> dict[str, frozenset[str]]:
     """The struct types to which each type refers, directly or through others; itself if it is recursive."""
-    direct = {
-        name: [member.core for member in members if member.core in types] for name, members in types.items()
-    }
+    direct = {name: [each.core for each in members if each.core in types] for name, members in types.items()}
     return {name: _reached_from(name, direct) for name in types}
 
 
 def encode_type(name: str, referenced: Iterable[str], types: StructTypes) -> str:
     """Spell a type (EIP-712, `encodeType`): itself, then the types it refers to in alphabetical order."""
     names = [name, *sorted(other for other in referenced if other != name)]
-    return "".join(
-        f"{name}({','.join(f'{member.type} {member.name}' for member in types[name])})" for name in names
-    )
+    spelled = {each: ",".join(f"{member.type} {member.name}" for member in types[each]) for each in names}
+    return "".join(f"{each}({members})" for each, members in spelled.items())
 
 
 def _reached_from(name: str, direct: Mapping[str, list[str]]) -> frozenset[str]:
@@ -451,9 +441,8 @@ def _member(value: object, structs: Iterable[str]) -> _Member:
     core, lengths = match.groups()
     if core not in _WORD_ENCODERS and core not in structs:
         raise _MemberError(f"must be a type of EIP-712 or one in types, and {shown(core)} is neither", "type")
-    return _Member(
-        name, spelled, core, tuple(int(length) if length else None for length in _LENGTH.findall(lengths))
-    )
+    bounds = tuple(int(length) if length else None for length in _LENGTH.findall(lengths))
+    return _Member(name, spelled, core, bounds)
 
 
 def _require_visible_reference(struct: str, core: str) -> None:
@@ -477,9 +466,7 @@ def _require_domain_type(members: tuple[_Member, ...]) -> None:
 
 
 def _struct_encoders(types: StructTypes) -> Mapping[str, _Encoder]:
-    """The encoder of each struct type from an object to its hash (EIP-712, `hashStruct`). Members that the
-    type does not name are not looked at: they are not signed.
-    """
+    """The encoder of each struct type to its hash (EIP-712, `hashStruct`). Unnamed members are not signed."""
     referenced = references(types)
     members: dict[str, list[tuple[str, _Encoder]]] = {name: [] for name in types}
     structs = {

@@ -11,9 +11,7 @@ from bridge_server.outbox.store import withdraw
 from bridge_server.projects.store import TURN_OF_SENDINGS
 from bridge_server.storage import database as sql
 
-_DEVICES = """
-SELECT device_id, channel, address, created_at_ms FROM devices WHERE account = ? ORDER BY id
-"""
+_DEVICES = "SELECT device_id, channel, address, created_at_ms FROM devices WHERE account = ? ORDER BY id"
 _SAME = """
 SELECT device_id, channel, address, created_at_ms FROM devices
 WHERE account = ? AND channel = ? AND address = ?
@@ -95,18 +93,14 @@ class Devices:
     def __init__(
         self, store: DeviceStore, channels: DeviceChannels, clock: Clock, ids: IdMaker, most: int
     ) -> None:
-        self.store = store
-        self.channels = channels
-        self._clock = clock
-        self._ids = ids
-        self.most_per_account = most
+        self.store, self.channels, self._clock = store, channels, clock
+        self._ids, self.most_per_account = ids, most
 
     async def add(self, reader: models.Reader, device: models.NewDevice) -> models.Device:
         """Register a device. A device that is already registered is unchanged. Raises TooManyDevicesError."""
         device_id = models.DeviceId(self._ids.random_uuid())
-        return await self.store.add(
-            reader.number, device_id, device, self._clock.now_ms(), self.most_per_account
-        )
+        now_ms, most = self._clock.now_ms(), self.most_per_account
+        return await self.store.add(reader.number, device_id, device, now_ms, most)
 
     async def forget_receiver(self, message: OutgoingMessage) -> None:
         """Remove the device of a message whose receiver has answered that the device is gone."""

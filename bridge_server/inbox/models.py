@@ -1,8 +1,4 @@
-"""Models of the inbox.
-
-Times are milliseconds since the Unix epoch. A notification is identified by the number of its sending. The
-numbers increase: in every inbox a later notification has a higher number.
-"""
+"""Models of the inbox. A notification has the number of its sending, which in every inbox is higher later."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -16,8 +12,6 @@ from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import ProjectId, TypeId
 
 DeviceId = NewType("DeviceId", str)
-
-_RETRY_STREAM_SECONDS = 5
 
 
 class Nonce(NamedTuple):
@@ -195,10 +189,7 @@ class TooManyStreamsError(LimitError, code="too-many-streams", title="Too many o
     """The account has reached the limit of open streams."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(
-            f"The account has {limit} open streams, which is the limit. Close one first.",
-            _RETRY_STREAM_SECONDS,
-        )
+        super().__init__(f"The account has {limit} open streams, which is the limit. Close one first.", 5)
 
 
 @dataclass(frozen=True, slots=True)

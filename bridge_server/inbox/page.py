@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import re
-from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from string import Template
@@ -12,7 +11,6 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
-from bridge_server.kernel.values import dataclass
 from bridge_server.projects.models import PROJECT_ID_PATTERN
 from bridge_server.web.answers import WholeAnswer, page_headers, ready_made
 
@@ -36,13 +34,6 @@ _HEADER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Script:
-    body: bytes = field(repr=False)
-    etag: str
-    headers: CIMultiDictProxy[str]
-
-
 class InboxPage:
     """Answers the page and the script. On the page the first development account may be offered."""
 
@@ -51,11 +42,10 @@ class InboxPage:
 
     async def script(self, request: web.Request) -> web.StreamResponse:
         """An ES module without dependencies, which web pages of configured origins may load."""
-        script = self._script
-        known = request.if_none_match or ()
-        if any(tag.value in (script.etag, "*") for tag in known):
-            return web.Response(status=304, headers=script.headers)
-        return WholeAnswer(body=script.body, headers=script.headers)
+        content, etag, headers = self._script
+        if any(tag.value in (etag, "*") for tag in request.if_none_match or ()):
+            return web.Response(status=304, headers=headers)
+        return WholeAnswer(body=content, headers=headers)
 
     async def page(self, request: web.Request) -> web.StreamResponse:
         """A page that shows an account its notifications, of one project or of all."""
@@ -68,7 +58,8 @@ class InboxPage:
         return WholeAnswer(body=body, headers=self._page_headers)
 
     @cached_property
-    def _script(self) -> _Script:
+    def _script(self) -> tuple[bytes, str, CIMultiDictProxy[str]]:
+        """The script, its ETag, and the headers of its answer."""
         body = widget_script()
         etag = hashlib.sha256(body).hexdigest()[:_ETAG_DIGITS]
         headers = {
@@ -78,7 +69,7 @@ class InboxPage:
             "X-Content-Type-Options": "nosniff",
             "Cross-Origin-Resource-Policy": "cross-origin",  # pages of other origins load the script
         }
-        return _Script(body, etag, ready_made(headers))
+        return body, etag, ready_made(headers)
 
     @cached_property
     def _template(self) -> Template:

@@ -14,30 +14,16 @@ from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.token_bucket import Limit, per_second
-from bridge_server.projects.models import (
-    PROJECT_ID_PATTERN,
-    NewSubscription,
-    ProjectNotFoundError,
-    SubscriptionNotFoundError,
-)
+from bridge_server.projects import models as projects
 from bridge_server.projects.service import SubscriptionShape, read_wanted_types
 from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.web import routes
 from bridge_server.web.addresses import origins_of_socket
 from bridge_server.web.answers import EventStream
 from bridge_server.web.bodies import json_object
 from bridge_server.web.prefer import polled, wanted_wait
-from bridge_server.web.routes import (
-    EVENTS,
-    HTML,
-    UNCHANGED,
-    About,
-    Access,
-    AllowedOrigins,
-    DescribedAnswer,
-    Parameter,
-    Route,
-)
-from bridge_server.web.shapes import Work, answering, done, returned, text
+from bridge_server.web.routes import Access, DescribedAnswer, Parameter, Route
+from bridge_server.web.shapes import Work, answering, returned, text
 
 _READER = web.RequestKey("reader", models.Reader)
 _NO_ORIGINS: frozenset[str] = frozenset()
@@ -45,7 +31,7 @@ _NO_ORIGINS: frozenset[str] = frozenset()
 SIGN_INS = per_second("sign-ins", 0.5, 30)
 
 # A path with a malformed id matches no route: 404 without a query of the database.
-_SUBSCRIPTION = f"subscriptions/{{project_id:{PROJECT_ID_PATTERN}}}"
+_SUBSCRIPTION = f"subscriptions/{{project_id:{projects.PROJECT_ID_PATTERN}}}"
 _DEVICE = "devices/{device_id:[A-Za-z0-9-]{1,64}}"
 
 _SIGNING_IN = frozenset({"inbox-nonce", "inbox-login"})
@@ -65,15 +51,16 @@ Nonce: f105bc23077db1ca46f4e6afc00558b9
 Issued At: 2027-01-15T08:00:00Z"""
 _EVENT = 'id: 42\nevent: notification\ndata: {"id": "42", "title": "ETH is up"}\n\n'
 _STREAM = DescribedAnswer(
-    200, "The stream, which does not end by itself.", Annotated[str, text(_EVENT)], EVENTS
+    200, "The stream, which does not end by itself.", Annotated[str, text(_EVENT)], routes.EVENTS
 )
+_PAGE = DescribedAnswer(200, "A page.", wire.InboxPageAnswer)
 _LAST_EVENT = (
     Parameter("Last-Event-ID", "The id of the last event that was received.", place="header"),
     Parameter("last_event_id", "As `Last-Event-ID`, for a page that opens its first stream."),
 )
 _SHOWN_PROJECT = Parameter(
     "project", "The project; without it, all of them.",
-    {"type": "string", "pattern": f"^{PROJECT_ID_PATTERN}$"}, example="example-app",
+    {"type": "string", "pattern": f"^{projects.PROJECT_ID_PATTERN}$"}, example="example-app",
 )  # fmt: skip
 
 
@@ -93,8 +80,7 @@ class InboxHandlers:
     def __init__(self, services: InboxServices, longest_wait_seconds: int, has_public_url: bool) -> None:
         self._services = services
         self._devices = services.devices
-        self.longest_wait_seconds = longest_wait_seconds
-        self._has_public_url = has_public_url
+        self.longest_wait_seconds, self._has_public_url = longest_wait_seconds, has_public_url
 
     async def identify(self, request: web.Request, token: str) -> str | None:
         """Authenticate an account by its token; returns the account's key, None if the token is not valid."""
@@ -134,7 +120,7 @@ class InboxHandlers:
         """
         project_id = request.match_info["project_id"]
         values = (await json_object(request)).values if await request.read() else {}
-        wanted = NewSubscription(request[_READER].account, read_wanted_types(values))
+        wanted = projects.NewSubscription(request[_READER].account, read_wanted_types(values))
         subscription, _ = await self._services.subscriptions.subscribe(project_id, wanted)
         return wire.subscription_fields(project_id, subscription)
 
@@ -142,7 +128,7 @@ class InboxHandlers:
         """Ends the subscription. Notifications that the account has received stay."""
         project_id, key = request.match_info["project_id"], request[_READER].account.key
         if not await self._services.subscriptions.unsubscribe(project_id, [key]):
-            raise SubscriptionNotFoundError
+            raise projects.SubscriptionNotFoundError
 
     async def notifications(self, request: web.Request) -> web.StreamResponse:
         """Notifications, newest first. With `latest` as `after` and `Prefer: wait` the answer comes with the
@@ -166,9 +152,8 @@ class InboxHandlers:
         """Server-sent events `notification`, each with a notification as its data. The stream continues after
         `Last-Event-ID`.
         """
-        last_event = wire.read_last_event(
-            request.headers.get("Last-Event-ID"), request.query.get("last_event_id")
-        )
+        header, parameter = request.headers.get("Last-Event-ID"), request.query.get("last_event_id")
+        last_event = wire.read_last_event(header, parameter)
         return EventStream(await self._services.streams.join(request[_READER], last_event))
 
     async def devices(self, request: web.Request) -> wire.RegisteredDevicesAnswer:
@@ -196,76 +181,73 @@ class InboxHandlers:
 
 
 def inbox_routes(
-    handlers: InboxHandlers, body_limit_bytes: int, every_request: Limit, shared: AllowedOrigins
+    handlers: InboxHandlers, body_limit_bytes: int, every_request: Limit, shared: routes.AllowedOrigins
 ) -> tuple[Route, ...]:
     """Every endpoint of the inbox. Web pages of the shared origins may call them."""
 
     open_to_all, identified = Access(origins=shared), Access(identify=handlers.identify, origins=shared)
 
-    def row(
-        method: str, path: str, name: str, work: Work, summary: str, *answers: DescribedAnswer, **about: Any
-    ) -> Route:
+    def row(method: str, path: str, name: str, work: Work, summary: str, meaning: str, **about: Any) -> Route:
         signs_in, polls = name in _SIGNING_IN, about.get("polls", False)
+        about = {"answers": returned(work, meaning), **about}
         return Route(
             method=method, path=f"/inbox/{path}", name=name, handler=answering(work), waits=polls,
             body_limit_bytes=0 if method == "GET" else body_limit_bytes,
             access=open_to_all if signs_in else identified,
             limits=(every_request, SIGN_INS) if signs_in else (every_request,), who="app",
-            about=About(work=work, tag=_TAG, summary=summary, answers=answers, **about),
+            about=routes.About(work=work, tag=_TAG, summary=summary, **about),
         )  # fmt: skip
 
     return (
-        row("POST", "nonce", "inbox-nonce", handlers.nonce, "Get a nonce",
-            *returned(handlers.nonce, "The nonce.")),
-        row("POST", "login", "inbox-login", handlers.login, "Sign in",
-            *returned(handlers.login, "The token of the account."), problems=(models.SignInRefusedError,),
+        row("POST", "nonce", "inbox-nonce", handlers.nonce, "Get a nonce", "The nonce."),
+        row("POST", "login", "inbox-login", handlers.login, "Sign in", "The token of the account.",
+            problems=(models.SignInRefusedError,),
             body=wire.SignInShape, body_example={"message": _MESSAGE, "signature": "0x" + "1b" * 65}),
-        row("POST", "logout", "inbox-logout", handlers.logout, "Sign out", *done("The token has ended.")),
-        row("GET", "subscriptions", "inbox-subscriptions", handlers.subscriptions, "List subscriptions",
-            *returned(handlers.subscriptions, "The subscriptions.")),
-        row("PUT", _SUBSCRIPTION, "inbox-subscribe", handlers.subscribe, "Subscribe, or change types",
-            *returned(handlers.subscribe, "The subscription."), problems=(ProjectNotFoundError,),
+        row("POST", "logout", "inbox-logout", handlers.logout, "Sign out", "The token has ended."),
+        row("GET", "subscriptions", "inbox-subscriptions", handlers.subscriptions,
+            "List subscriptions", "The subscriptions."),
+        row("PUT", _SUBSCRIPTION, "inbox-subscribe", handlers.subscribe,
+            "Subscribe, or change types", "The subscription.", problems=(projects.ProjectNotFoundError,),
             body=SubscriptionShape, body_example={"notification_types": ["price-alert"]},
             body_is_optional=True),
-        row("DELETE", _SUBSCRIPTION, "inbox-unsubscribe", handlers.unsubscribe, "Unsubscribe",
-            *done("The account does not subscribe any more."),
-            problems=(ProjectNotFoundError, SubscriptionNotFoundError)),
+        row("DELETE", _SUBSCRIPTION, "inbox-unsubscribe", handlers.unsubscribe,
+            "Unsubscribe", "The account does not subscribe any more.",
+            problems=(projects.ProjectNotFoundError, projects.SubscriptionNotFoundError)),
         row("GET", "notifications", "inbox-notifications", handlers.notifications, "List notifications",
-            DescribedAnswer(200, "A page.", wire.InboxPageAnswer), parameters=wire.PAGE_QUERY, polls=True),
+            "A page.", answers=(_PAGE,), parameters=wire.PAGE_QUERY, polls=True),
         row("POST", "notifications/read", "inbox-mark-read", handlers.mark_read,
-            "Mark notifications as read", *returned(handlers.mark_read, "How many were unread before."),
+            "Mark notifications as read", "How many were unread before.",
             body=wire.ReadShape, body_example={"ids": ["42"]}),
-        row("GET", "stream", "inbox-stream", handlers.stream, "Receive notifications as they come", _STREAM,
-            parameters=_LAST_EVENT, problems=(models.TooManyStreamsError,),
-            extensions={"x-event-stream": True}),
-        row("GET", "devices", "inbox-devices", handlers.devices, "List devices",
-            *returned(handlers.devices, "The devices.")),
-        row("POST", "devices", "inbox-add-device", handlers.add_device, "Register a device",
-            *returned(handlers.add_device, "The device."), problems=(models.TooManyDevicesError,),
+        row("GET", "stream", "inbox-stream", handlers.stream, "Receive notifications as they come",
+            "The stream.", answers=(_STREAM,), parameters=_LAST_EVENT,
+            problems=(models.TooManyStreamsError,), extensions={"x-event-stream": True}),
+        row("GET", "devices", "inbox-devices", handlers.devices, "List devices", "The devices."),
+        row("POST", "devices", "inbox-add-device", handlers.add_device, "Register a device", "The device.",
+            problems=(models.TooManyDevicesError,),
             body=wire.DeviceShape, body_example={"channel": "log"}),
         row("DELETE", _DEVICE, "inbox-remove-device", handlers.remove_device, "Remove a device",
-            *done("It is removed."), problems=(models.DeviceNotFoundError,)),
+            "It is removed.", problems=(models.DeviceNotFoundError,)),
     )  # fmt: skip
 
 
-def page_routes(page: InboxPage, every_request: Limit, shared: AllowedOrigins) -> tuple[Route, ...]:
+def page_routes(page: InboxPage, every_request: Limit, shared: routes.AllowedOrigins) -> tuple[Route, ...]:
     """The page of the inbox, and the script that web pages of the shared origins may load."""
     return (
         Route(
             method="GET", path="/inbox/", name="inbox-page", handler=page.page, limits=(every_request,),
             who="app",
-            about=About(
+            about=routes.About(
                 work=page.page, tag=_TAG, summary="The inbox as a page",
-                answers=(DescribedAnswer(200, "The page.", str, HTML),), parameters=(_SHOWN_PROJECT,),
+                answers=(DescribedAnswer(200, "The page.", str, routes.HTML),), parameters=(_SHOWN_PROJECT,),
                 problems=(InvalidInputError,), needs_database=False,
             ),
         ),
         Route(
             method="GET", path="/inbox/widget.js", name="inbox-widget", handler=page.script,
             access=Access(origins=shared), limits=(every_request,), who="app",
-            about=About(
+            about=routes.About(
                 work=page.script, tag=_TAG, summary="The web component `<bridge-inbox>`",
-                answers=(DescribedAnswer(200, "The script.", str, "text/javascript"), UNCHANGED),
+                answers=(DescribedAnswer(200, "The script.", str, "text/javascript"), routes.UNCHANGED),
                 needs_database=False,
             ),
         ),

@@ -19,24 +19,19 @@ from bridge_server.web.routes import is_loopback_origin
 
 _INSERT_NONCE = "INSERT INTO sign_in_nonces (nonce, expires_at_ms) VALUES (?, ?)"
 _USE_NONCE = "DELETE FROM sign_in_nonces WHERE nonce = ? AND expires_at_ms > ?"
-_SIGN_IN = """
-INSERT INTO inbox_tokens (digest, account, account_id, expires_at_ms) VALUES (?, ?, ?, ?)
-"""
+_SIGN_IN = "INSERT INTO inbox_tokens (digest, account, account_id, expires_at_ms) VALUES (?, ?, ?, ?)"
 _READER = """
 SELECT inbox_tokens.account, accounts.account_key, inbox_tokens.account_id, inbox_tokens.expires_at_ms
 FROM inbox_tokens JOIN accounts ON accounts.id = inbox_tokens.account
 WHERE inbox_tokens.digest = ? AND inbox_tokens.expires_at_ms > ?
 """
 _SIGN_OUT = "DELETE FROM inbox_tokens WHERE digest = ?"
-SWEEPS = (
-    """
-    DELETE FROM sign_in_nonces WHERE nonce IN
-        (SELECT nonce FROM sign_in_nonces WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
-    """,
-    """
-    DELETE FROM inbox_tokens WHERE digest IN
-        (SELECT digest FROM inbox_tokens WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
-    """,
+SWEEPS = tuple(
+    f"""
+    DELETE FROM {table} WHERE {key} IN
+        (SELECT {key} FROM {table} WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
+    """  # noqa: S608 - the names are below
+    for table, key in (("sign_in_nonces", "nonce"), ("inbox_tokens", "digest"))
 )
 _SWEEP_SLICE = 500
 
@@ -44,8 +39,7 @@ _POINTER = "#/message"
 
 _SCHEMES = ("https", "http")
 
-CLOCK_SLACK_MS = 300_000
-"""The accepted difference between this clock and the clock of the message's author."""
+CLOCK_SLACK_MS = 300_000  # the accepted difference between this clock and the message's author's
 
 _NONCE_BYTES = 16
 
@@ -116,12 +110,8 @@ class SignIn:
         admits_loopback: bool,
         lifetimes: SignInLifetimes,
     ) -> None:
-        self.store = store
-        self._clock = clock
-        self._random_bytes = random_bytes
-        self._origins = origins
-        self._admits_loopback = admits_loopback
-        self._lifetimes = lifetimes
+        self.store, self._clock, self._random_bytes = store, clock, random_bytes
+        self._origins, self._admits_loopback, self._lifetimes = origins, admits_loopback, lifetimes
 
     async def offer_nonce(self) -> Nonce:
         """Make and store a nonce of 128 random bits."""

@@ -7,26 +7,15 @@ from typing import TypeAlias, TypeVar
 
 import orjson
 
-from bridge_server.inbox.models import (
-    Arrival,
-    AvailableType,
-    Cursor,
-    InboxSubscription,
-    MarkedRead,
-    NotificationQuery,
-    Overview,
-    Page,
-    Positions,
-    ReadBy,
-    StoredNotification,
-    UnsubscribedProject,
-)
+from bridge_server.inbox import models
+from bridge_server.inbox.models import NotificationQuery, Overview, Page, ReadBy, StoredNotification
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.projects.models import ProjectId, TypeId
-from bridge_server.projects.store import TURN_OF_FIGURES
+from bridge_server.projects.store import TURN_OF_FIGURES, counting
 from bridge_server.projects.subscriptions import ACCOUNT
 from bridge_server.storage import database as sql
+from bridge_server.storage.database import Transaction
 
 _CONTENT_COLUMNS = """
     sendings.id, projects.project_id, projects.name, notification_types.type_id,
@@ -114,28 +103,8 @@ RETURNING sending
 """
 
 
-def _counted(column: str) -> tuple[str, str]:
-    """Count deliveries that were marked as read in this column: by type and day, and by notification."""
-    return (
-        f"""
-        INSERT INTO daily_figures (project, type, day, {column})
-        SELECT sendings.project, sendings.type, sendings.sent_at_ms / 86400000, count(*)
-        FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value WHERE true
-        GROUP BY 1, 2, 3
-        ON CONFLICT (project, type, day) DO UPDATE SET {column} = daily_figures.{column} + excluded.{column}
-        """,  # noqa: S608 - a column's name
-        f"""
-        UPDATE notifications SET {column} = notifications.{column} + counted.deliveries
-        FROM (SELECT sendings.notification, count(*) AS deliveries
-              FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value
-              GROUP BY sendings.notification) AS counted
-        WHERE notifications.id = counted.notification
-        """,  # noqa: S608 - a column's name
-    )
-
-
-COUNT_READ = _counted("read")
-COUNT_BULK_MARKED = _counted("bulk_marked")
+COUNT_READ = counting("read")
+COUNT_BULK_MARKED = counting("bulk_marked")
 
 _LATER_THAN_ALL = 2**63 - 1
 
@@ -150,20 +119,29 @@ class InboxStore:
         self.database = database
 
     @sql.reading
-    def overview(self, account: int) -> sql.Transaction[Overview]:
+    def overview(self, account: int) -> Transaction[Overview]:
         """The account's subscriptions, earliest first, and the projects that it left with unread ones."""
         subscribed = yield sql.Statement(SUBSCRIPTIONS, (account,))
-        unread = yield sql.Statement(UNREAD, (account,))
-        return _overview(subscribed, unread)
+        unread = {number: row for number, *row in (yield sql.Statement(UNREAD, (account,)))}
+        subscriptions = []
+        for number, project_id, name, types, subscribed_at_ms, available in subscribed:
+            _, _, count = unread.pop(number, (None, None, 0))
+            offered = [models.AvailableType(TypeId(kind), label) for kind, label in orjson.loads(available)]
+            project = (ProjectId(project_id), name, orjson.loads(types), offered)
+            subscriptions.append(models.InboxSubscription(*project, count, subscribed_at_ms))
+        left = [
+            models.UnsubscribedProject(ProjectId(project), name, count)
+            for project, name, count in unread.values()
+        ]
+        return Overview(subscriptions, left)
 
     async def page(self, account: int, query: NotificationQuery) -> tuple[Sequence[StoredNotification], int]:
         """Matching notifications, newest first, and the number of the newest of all, from one snapshot."""
         cursor = query.cursor
         before = _LATER_THAN_ALL if cursor.before is None else cursor.before
         bounds = (account, account, cursor.since, before)
-        rows = await self.database.read(
-            PAGE, (*bounds, query.project_id, *_UNREAD[query.unread], query.limit)
-        )
+        wanted = (query.project_id, *_UNREAD[query.unread], query.limit)
+        rows = await self.database.read(PAGE, (*bounds, *wanted))
         notifications = [_notification(row[1:]) for row in rows if row[1] is not None]
         return notifications, rows[0][0]
 
@@ -181,16 +159,14 @@ class InboxStore:
         rows = await self.database.read(PAGE_AFTER, (account, after, limit))
         return [_notification(row) for row in rows]
 
-    async def arrivals(self, positions: Positions, limit: int) -> Sequence[Arrival]:
+    async def arrivals(self, positions: models.Positions, limit: int) -> Sequence[models.Arrival]:
         """Up to `limit` notifications beyond an account's position, oldest first, without read state."""
         asked = orjson.dumps(positions, option=orjson.OPT_NON_STR_KEYS).decode()
         rows = await self.database.read(ARRIVALS, (asked, limit))
-        return [Arrival(_notification(row[1:]), orjson.loads(row[0])) for row in rows]
+        return [models.Arrival(_notification(row[1:]), orjson.loads(row[0])) for row in rows]
 
     @sql.transaction(turns=sql.always(sql.Turns((TURN_OF_FIGURES,))))
-    def mark_read(
-        self, account: int, sendings: Sequence[int], now_ms: int, by: ReadBy
-    ) -> sql.Transaction[int]:
+    def mark_read(self, account: int, sendings: Sequence[int], now_ms: int, by: ReadBy) -> Transaction[int]:
         """Mark unread notifications of the account as read and count them; returns how many."""
         asked, is_bulk = orjson.dumps(sendings).decode(), by is ReadBy.BULK
         rows = yield sql.Statement(MARK_READ, (-now_ms if is_bulk else now_ms, account, asked))
@@ -199,20 +175,8 @@ class InboxStore:
             if rows:
                 yield sql.Statement(statement, (marked,))
         if rows:
-            yield MarkedRead(account)
+            yield models.MarkedRead(account)
         return len(rows)
-
-
-def _overview(subscribed: list[sql.Row], unread_rows: list[sql.Row]) -> Overview:
-    unread = {number: row for number, *row in unread_rows}
-    subscriptions = []
-    for number, project_id, name, types, subscribed_at_ms, available in subscribed:
-        _, _, count = unread.pop(number, (None, None, 0))
-        offered = [AvailableType(TypeId(kind), label) for kind, label in orjson.loads(available)]
-        project = (ProjectId(project_id), name, orjson.loads(types), offered)
-        subscriptions.append(InboxSubscription(*project, count, subscribed_at_ms))
-    left = [UnsubscribedProject(ProjectId(project), name, count) for project, name, count in unread.values()]
-    return Overview(subscriptions, left)
 
 
 def _notification(row: sql.Row) -> StoredNotification:
@@ -271,9 +235,7 @@ class InboxReads:
     """Reads notifications of an account and marks them as read."""
 
     def __init__(self, store: InboxStore, arrivals: Arrivals, clock: Clock) -> None:
-        self.store = store
-        self._arrivals = arrivals
-        self._clock = clock
+        self.store, self._arrivals, self._clock = store, arrivals, clock
 
     async def page(self, account: int, query: NotificationQuery, wait_seconds: int) -> Page:
         """The notifications of a query; if there are none, wait for new ones up to `wait_seconds`."""
@@ -302,5 +264,5 @@ class InboxReads:
         top = cursor.top if cursor.before is not None else max(cursor.since, newest)
         following = None
         if len(found) > limit:
-            following = Cursor(cursor.since, shown[-1].sending, top)
-        return Page(shown, following, Cursor(top, None, top))
+            following = models.Cursor(cursor.since, shown[-1].sending, top)
+        return Page(shown, following, models.Cursor(top, None, top))

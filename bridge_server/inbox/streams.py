@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
-from typing import TypeAlias
 
 import structlog
 
@@ -30,9 +29,6 @@ _WRITES_IN_A_ROW = 250
 _REPLAY_RETRY_SECONDS = 0.5
 _DELIVERY_RETRY_SECONDS = 0.25
 
-Confirm: TypeAlias = Callable[[Reader], Awaitable[None]]
-"""Raises NotAuthenticatedError if the token of the reader is valid no longer."""
-
 log = structlog.get_logger()
 
 
@@ -40,8 +36,7 @@ class AccountStreams:
     """The open streams of one account. `arrivals` counts deliveries to it since the first stream opened."""
 
     def __init__(self, number: int, store: InboxStore, forget: Callable[[int], None]) -> None:
-        self.number = number
-        self._store = store
+        self.number, self._store = number, store
         self.arrivals = 0
         self.streams: dict[Stream, None] = {}
         self._forget = forget
@@ -74,11 +69,9 @@ class Stream:
     __slots__ = ("_audience", "_clock", "_ended", "_is_over", "_outlet", "is_live", "position", "reader")
 
     def __init__(self, audience: AccountStreams, reader: Reader, position: int, clock: Clock) -> None:
-        self.reader = reader
-        self.position = position
+        self.reader, self.position = reader, position
         self.is_live = False
-        self._audience = audience
-        self._clock = clock
+        self._audience, self._clock = audience, clock
         self._outlet: EventStream | None = None
         self._ended: asyncio.Future[None] | None = None
         self._is_over = False
@@ -133,22 +126,21 @@ class Stream:
 
 
 class Streams:
-    """Every open stream. Both `..._forever` must be running. `confirm` checks a stream's token."""
+    """Every open stream. Both `..._forever` must be running. `confirm` raises NotAuthenticatedError for
+    the reader of a token that is valid no longer.
+    """
 
     def __init__(
         self,
         store: InboxStore,
         arrivals: Arrivals,
-        confirm: Confirm,
+        confirm: Callable[[Reader], Awaitable[None]],
         events: Events,
         clock: Clock,
         most_per_account: int,
     ) -> None:
-        self._store = store
-        self._confirm = confirm
-        self._clock = clock
-        self.most_per_account = most_per_account
-        self.keep_alive_seconds = KEEP_ALIVE_SECONDS
+        self._store, self._confirm, self._clock = store, confirm, clock
+        self.most_per_account, self.keep_alive_seconds = most_per_account, KEEP_ALIVE_SECONDS
         self._audiences: dict[int, AccountStreams] = {}
         self._touched: set[int] = set()
         self._must_confirm = False
@@ -169,9 +161,8 @@ class Streams:
         position = newest if last_event is None else min(last_event, newest)
         audience = self._audiences.get(reader.number)
         if audience is None:
-            audience = self._audiences[reader.number] = AccountStreams(
-                reader.number, self._store, self._forget
-            )
+            audience = AccountStreams(reader.number, self._store, self._forget)
+            self._audiences[reader.number] = audience
         if len(audience.streams) >= self.most_per_account:
             raise TooManyStreamsError(self.most_per_account)
         stream = Stream(audience, reader, position, self._clock)
@@ -213,10 +204,9 @@ class Streams:
 
     async def keep_alive_forever(self) -> None:
         """Write a comment to every stream at intervals, and end streams whose token has expired."""
-        comment = piece(KEEP_ALIVE)
         while True:
             await asyncio.sleep(self.keep_alive_seconds)
-            await self._write(self._all(), comment, None)
+            await self.look_again()
 
     async def _deliver(self, touched: AbstractSet[int]) -> None:
         while positions := self._positions(touched):

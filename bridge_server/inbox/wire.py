@@ -46,7 +46,6 @@ _QUERY = {
     "limit": (re.compile("[1-9][0-9]?|100", re.ASCII), f"must be 1 to {MOST_ON_A_PAGE}"),
 }
 
-
 PAGE_QUERY = (
     Parameter(
         "project_id", "Only notifications of this project.",
@@ -154,21 +153,14 @@ def read_query(query: Mapping[str, str]) -> models.NotificationQuery:
     ]
     if faults:
         raise InvalidInputError("The query has parameters that cannot be read.", faults)
-    project_id, unread = query.get("project_id"), query.get("unread")
-    return models.NotificationQuery(
-        None if project_id is None else ProjectId(project_id),
-        _TRUTH.get(unread or ""),
-        _parse_cursor(query.get("after")),
-        int(query.get("limit", USUAL_ON_A_PAGE)),
-    )
-
-
-def _parse_cursor(text: str | None) -> models.Cursor:
-    found = None if text is None else _CURSOR.fullmatch(text)
-    if found is None:
-        return models.Cursor()
-    since, before, top = found.groups()
-    return models.Cursor(int(since), int(before) if before else None, int(top))
+    project_id, cursor = query.get("project_id"), models.Cursor()
+    found = _CURSOR.fullmatch(query.get("after", ""))
+    if found is not None:
+        since, before, top = found.groups()
+        cursor = models.Cursor(int(since), int(before) if before else None, int(top))
+    chosen = None if project_id is None else ProjectId(project_id)
+    unread = _TRUTH.get(query.get("unread", ""))
+    return models.NotificationQuery(chosen, unread, cursor, int(query.get("limit", USUAL_ON_A_PAGE)))
 
 
 def read_last_event(header: str | None, parameter: str | None) -> int | None:
@@ -283,7 +275,6 @@ class RegisteredDevicesAnswer(TypedDict):
 
 
 def overview_fields(overview: models.Overview) -> InboxOverviewAnswer:
-    """The projects that an account subscribes to, and those that it has left with unread notifications."""
     return {
         "subscriptions": [
             {
@@ -313,7 +304,6 @@ def subscription_fields(project_id: str, subscription: Subscription) -> ChangedS
 
 
 def device_fields(device: models.Device) -> RegisteredDeviceAnswer:
-    """A device of an account."""
     return {
         "id": device.device_id,
         "channel": device.channel,

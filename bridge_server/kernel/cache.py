@@ -1,7 +1,5 @@
-"""A bounded cache of values that were read. The store stays the truth: a touched key is forgotten at once.
-
-Reads of one key that overlap become one read, and every caller gets the same bytes: a large value is in
-memory once, however many clients it is being sent to.
+"""A bounded cache of values that were read; a touched key is forgotten at once. Reads of one key that overlap
+become one read, and every caller gets the same bytes: a large value is in memory once.
 """
 
 import asyncio
@@ -33,29 +31,6 @@ class Cached:
         return overhead + len(self.value or b"")
 
 
-class _Load:
-    """One read that is under way. Its first caller reads, and later callers wait for the outcome."""
-
-    __slots__ = ("_outcome",)
-
-    def __init__(self) -> None:
-        self._outcome: asyncio.Future[Cached | Exception | None] | None = None
-
-    async def outcome(self) -> Cached | None:
-        """Return the value once it is read, None when the reader was cancelled. A read's error is raised."""
-        if self._outcome is None:
-            self._outcome = asyncio.get_running_loop().create_future()
-        outcome = await asyncio.shield(self._outcome)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    def end(self, outcome: Cached | Exception | None) -> None:
-        """Wake the callers that wait, with this outcome."""
-        if self._outcome is not None:
-            self._outcome.set_result(outcome)
-
-
 class ReadCache:
     """Keeps the newest reads, up to `capacity_bytes`, 0 for none; owners are keys of the `owner_kinds`."""
 
@@ -64,7 +39,8 @@ class ReadCache:
         self._owner_kinds = frozenset(owner_kinds)
         self._size_bytes = 0
         self._entries: OrderedDict[Key, Cached] = OrderedDict()
-        self._loads: dict[Key, _Load] = {}
+        self._loads: dict[Key, asyncio.Future[Cached | Exception | None]] = {}
+        """The outcomes of reads that are under way; None: the reader was cancelled."""
         self._owned: dict[Key, set[Key]] = {}
 
     def subscribe_to(self, events: Events) -> None:
@@ -89,21 +65,21 @@ class ReadCache:
         *,
         keeps_empty: bool = True,
     ) -> Cached:
-        """Read as of `now_ms`, and cache the shaped result unless the key was touched meanwhile: then it may
-        be outdated.
-
-        If a read of the key is under way that began after the last touch, wait for that read instead. The
-        owner of a value is known only after the read: the touch of any owner counts as a touch of every key
-        that is being read. Without `keeps_empty` a result that has no value is not cached.
+        """Read as of `now_ms`, or wait for a read that is under way; cache the shaped result unless the key
+        was touched meanwhile. The owner of a value is known only after the read: the touch of any owner
+        counts as a touch of every key that is being read. Without `keeps_empty` a result without value is not
+        cached.
         """
         if not self._capacity_bytes:
             return shape(await read())
         while (under_way := self._loads.get(key)) is not None:
-            shared = await under_way.outcome()
+            shared = await asyncio.shield(under_way)
+            if isinstance(shared, Exception):
+                raise shared
             if shared is not None:
                 # That read may have begun a moment before the expiry.
                 return shared if shared.expires_at_ms > now_ms else shape(await read())
-        load = self._loads[key] = _Load()
+        load = self._loads[key] = asyncio.get_running_loop().create_future()
         outcome: Cached | Exception | None = None
         try:
             outcome = entry = shape(await read())
@@ -116,7 +92,7 @@ class ReadCache:
         finally:
             if self._loads.get(key) is load:
                 del self._loads[key]
-            load.end(outcome)
+            load.set_result(outcome)
 
     def remember(self, key: Key, entry: Cached) -> None:
         """Keep a value that was read without waiting, or of a key that was not touched meanwhile."""

@@ -1,8 +1,6 @@
-"""Events: changes by a commit, announced once it is on disk. A listener subscribes to one type.
-
-The room that announces an event defines its type: a frozen dataclass of texts, whole numbers and tuples of
-them. So an event is its type's name and a JSON array of its fields, which a driver can carry to other
-processes.
+"""Events: changes by a commit, announced once it is on disk. The room that announces an event defines its
+type, a frozen dataclass of texts, whole numbers and tuples of them. So a driver can carry an event to other
+processes, as its type's name and its fields.
 """
 
 from collections.abc import Callable, Iterable
@@ -81,14 +79,14 @@ class UnreadableEventError(Exception):
 
 
 class EventTexts:
-    """Events of some types as texts, which a database driver carries from one process to the others. An event
-    is a JSON array: the name of its type, then its fields. A tuple is an array, too. Events of other types
-    are not carried: no other process needs to know of them.
+    """Events of some types as texts, which a database driver carries to other processes. An event is a JSON
+    array: the name of its type, then its fields. A tuple is an array, too.
     """
 
     def __init__(self, types: Iterable[type[DomainEvent]]) -> None:
-        self._fields = {carried: tuple(field.name for field in _fields(carried)) for carried in types}
-        self._types = {carried.__name__: carried for carried in self._fields}
+        carried_types: Iterable[Any] = types
+        self._fields = {each: tuple(field.name for field in fields(each)) for each in carried_types}
+        self._types: dict[str, type[DomainEvent]] = {each.__name__: each for each in self._fields}
 
     def carries(self, event: DomainEvent) -> bool:
         """Whether other processes are to hear the event."""
@@ -108,10 +106,6 @@ class EventTexts:
         if len(values) != len(self._fields[kind]):
             raise UnreadableEventError(name)
         return kind(*map(_value, values))
-
-
-def _fields(event_type: Any) -> Any:
-    return fields(event_type)
 
 
 def _value(value: Any) -> Any:

@@ -1,6 +1,4 @@
-"""Rules for single values that several rooms take from outside: URLs and origins, parts of URIs (RFC 3986),
-IP addresses, Retry-After; and suggestions for a misspelt word.
-"""
+"""Rules for values from outside: URLs, origins, parts of URIs (RFC 3986), addresses, Retry-After, words."""
 
 import re
 from collections.abc import Iterable
@@ -20,11 +18,8 @@ PUSH_TOKEN_MAX_CHARACTERS = 4096
 _URL_CHARACTERS = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]*", re.ASCII)
 
 _NO_ORIGIN = "must be an origin and nothing more, such as https://app.example.org"
-
 _SCHEME_NAME = r"[A-Za-z][A-Za-z0-9+.\-]*+"
-
 _SCHEME = re.compile(_SCHEME_NAME)
-
 _WHOLE_SECONDS = re.compile(r"[0-9]{1,15}")
 
 
@@ -49,9 +44,7 @@ def http_url(text: str) -> str:
 
 
 def web_origin(text: str) -> str:
-    """Return the origin of web pages as browsers spell it: scheme and host, and a port that is not the
-    scheme's own. Raises ValueError for anything that is more or less than that.
-    """
+    """Return an origin as browsers spell it, without the scheme's own port. Raises ValueError otherwise."""
     try:
         parts = urlsplit(http_url(text))
     except ValueError as error:

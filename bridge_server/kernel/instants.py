@@ -18,13 +18,9 @@ _FIRST_DAY = date(1970, 1, 1)
 
 
 def milliseconds_of(text: str) -> int:
-    """The milliseconds since the Unix epoch of a date-time of RFC 3339.
-
-    A date-time is such as `2021-09-30T16:25:24.125Z` or `2021-09-30T18:25:24+02:00`.
-
-    Digits after the third of a fraction are dropped. Second 60 is taken anywhere, for the second after 59:
-    which minutes had a leap second is nothing that a clock knows. Raises ValueError for any other text and
-    for moments outside of the years 1 to 9999 in UTC.
+    """The milliseconds since the Unix epoch of a date-time of RFC 3339, such as `2021-09-30T18:25:24+02:00`.
+    Digits after the third of a fraction are dropped. Second 60 is taken anywhere, for the second after 59: no
+    clock knows leap seconds. Raises ValueError for other texts, and outside of the years 1 to 9999 in UTC.
     """
     match = _DATE_TIME.fullmatch(text)
     if match is None:

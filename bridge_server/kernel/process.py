@@ -9,7 +9,7 @@ import select
 import signal
 from _thread import start_new_thread
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import sleep
 
 PARENT_OPTION = "--stop-with-parent"
@@ -27,8 +27,8 @@ def is_running(number: int) -> bool:
         os.kill(number, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True
+    except PermissionError:  # it is another user's
+        pass
     return True
 
 
@@ -37,20 +37,14 @@ def stop_with(number: int) -> bool:
     A pidfd tells when it ends. PR_SET_PDEATHSIG would do so, too, when only the thread ends that started this
     process, and test suites start servers from threads. A pipe would stay open in every fork of the starter.
     """
-    descriptor = _descriptor_of(number)
+    descriptor = None
+    with suppress(AttributeError, OSError):  # a system without pidfds, or a process that has ended
+        descriptor = os.pidfd_open(number)
     if not _is_there(number, descriptor):
         return False
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a starter that ignores it hands that on
     start_new_thread(_watch, (number, descriptor, os.getppid() == number))
     return True
-
-
-def _descriptor_of(number: int) -> int | None:
-    """A pidfd; None on a system without them, and for a process that has ended."""
-    try:
-        return os.pidfd_open(number)
-    except (AttributeError, OSError):
-        return None
 
 
 def _is_there(number: int, descriptor: int | None) -> bool:
@@ -60,14 +54,8 @@ def _is_there(number: int, descriptor: int | None) -> bool:
     """
     if os.getppid() == number:
         return True
-    if descriptor is not None and _has_ended(descriptor, wait=False):
+    if not is_running(number) or (descriptor is not None and _has_ended(descriptor, wait=False)):
         return False
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it is another user's
-        pass
     return _started_at(number) <= _started_at(os.getpid())
 
 

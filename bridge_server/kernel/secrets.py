@@ -10,7 +10,6 @@ from typing import Any
 from bridge_server.kernel import base64url
 
 _SECRET_BYTES = 32
-
 _VERSION_BITS = 0xF << 76
 _VARIANT_BITS = 0x3 << 62
 _VARIANT_DIGITS = {f"{digit:x}": f"{0x8 | digit & 0x3:x}" for digit in range(16)}
@@ -26,20 +25,10 @@ def digest(secret: str) -> bytes:
     return sha256(secret.encode(errors="surrogateescape")).digest()
 
 
-class OneToken:
-    """Passes exactly one token, compared in constant time."""
-
-    def __init__(self, token: str) -> None:
-        self._digests = [digest(token)]
-
-    def __call__(self, token: str) -> bool:
-        return is_one_of(digest(token), self._digests)
-
-
 class ChangingToken:
     """Passes a token, compared in constant time, and the previous one while its bearers change to the new."""
 
-    def __init__(self, token: str, previous: str | None) -> None:
+    def __init__(self, token: str, previous: str | None = None) -> None:
         self._digests: list[bytes] = []
         self.replace(token, previous)
 

@@ -30,9 +30,7 @@ class Touched(DomainEvent):
 
 
 class Signals:
-    """The waiters of one event loop, by the key that they wait for. There can be thousands, most of them
-    alone with their key: the first waiter of a key needs no collection.
-    """
+    """The waiters of one event loop by key. Most are alone with theirs: the first needs no collection."""
 
     def __init__(self) -> None:
         self._first: dict[Key, asyncio.Future[bool]] = {}

@@ -1,7 +1,5 @@
-"""Deletes expired rows, a few at a time, so that no other write waits long.
-
-A clock that jumped may be wrong, and then everything seems to have expired: nothing is deleted for an hour,
-so that an operator can set it right.
+"""Deletes expired rows, a few at a time, so that no other write waits long. A clock that jumped may be wrong:
+nothing is deleted for an hour after that, so that an operator can set it right.
 """
 
 import asyncio
@@ -89,31 +87,21 @@ class Sweeper:
             )  # fmt: skip
         return self._clock.elapsed_us() < self._rests_until_us
 
-    async def sweep_without_pauses(self) -> int:
-        """Delete what has expired, for a caller that waits; returns the sum of rows."""
-        async with self._turn:
-            swept, now_ms = 0, self._clock.now_ms()
-            for sweep in self._sweeps:
-                while deleted := await sweep(now_ms):
-                    swept += deleted
-            return swept
-
     async def none_under_way(self) -> None:
         """Return once a sweep that began earlier has ended: it deletes by the time at which it began."""
         async with self._turn:
             return
 
-    async def sweep(self) -> int:
-        """Delete what had expired when it began, until each sweep has enough; returns the sum of rows."""
+    async def sweep(self, *, pauses: bool = True) -> int:
+        """Delete what had expired when it began; returns the sum of rows. Pauses keep others from waiting."""
         async with self._turn:
-            swept = 0
-            began = perf_counter()
-            now_ms = self._clock.now_ms()
+            swept, now_ms, began = 0, self._clock.now_ms(), perf_counter()
             for sweep in self._sweeps:
                 started = perf_counter()
                 while deleted := await sweep(now_ms):
                     swept += deleted
-                    await asyncio.sleep(_pause(perf_counter() - started, perf_counter() - began))
+                    if pauses:
+                        await asyncio.sleep(_pause(perf_counter() - started, perf_counter() - began))
                     started = perf_counter()
             return swept
 

@@ -1,8 +1,6 @@
-"""Token buckets as one number each: the moment at which the bucket is full again (GCRA).
-
-A bucket of `burst` tokens that gains some every `interval_us` is described by `full_at_us`. Spending moves
-that moment into the future; a moment that has passed is a full bucket, so a full bucket needs no record.
-Integer microseconds throughout.
+"""Token buckets as one number each: `full_at_us`, the moment at which the bucket is full again (GCRA).
+Spending moves it into the future; a moment that has passed is a full bucket, which needs no record. Integer
+microseconds throughout.
 """
 
 from dataclasses import field

@@ -1,7 +1,4 @@
-"""Notifications that were sent, with their outcomes, as the operator sees them: nothing here writes.
-
-Times are milliseconds since the Unix epoch.
-"""
+"""Notifications that were sent, with their outcomes, as the operator sees them: nothing here writes."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -21,12 +18,9 @@ from bridge_server.storage.database import Database, Row, Statement, Transaction
 class DeliveryOutcome(StrEnum):
     """The outcome of a notification for one account. Operators see the values."""
 
-    SENT = "sent"
-    """The notification is in the account's inbox, unread."""
-    READ = "read"
-    """Its user has read it."""
-    BULK_MARKED = "bulk_marked"
-    """The app or the operator has marked it as read."""
+    SENT = "sent"  # the notification is in the account's inbox, unread
+    READ = "read"  # its user has read it
+    BULK_MARKED = "bulk_marked"  # the app or the operator has marked it as read
     RATE_LIMITED = "rate_limited"
     TYPE_NOT_SUBSCRIBED = "type_not_subscribed"
 
@@ -112,20 +106,14 @@ _Scanned: TypeAlias = tuple[OutcomeCursor, AccountOutcome]
 """The place of an account among the accounts of the notification, and its outcome."""
 
 _NOTIFICATION = f"""
-notifications.id, notifications.created_at_ms, notification_types.type_id, notifications.title,
-notifications.body, notifications.url, notifications.idempotency_key, notifications.sent, notifications.read,
-{BULK_MARKED}, notifications.rate_limited, notifications.type_not_subscribed
-"""
-NOTIFICATIONS = f"""
-SELECT {_NOTIFICATION}
+SELECT notifications.id, notifications.created_at_ms, notification_types.type_id, notifications.title,
+    notifications.body, notifications.url, notifications.idempotency_key, notifications.sent,
+    notifications.read, {BULK_MARKED}, notifications.rate_limited, notifications.type_not_subscribed
 FROM notifications CROSS JOIN notification_types ON notification_types.id = notifications.type
-WHERE notifications.project = ? AND notifications.id < ? ORDER BY notifications.id DESC LIMIT ?
+WHERE notifications.project = ?
 """  # noqa: S608 - only the constant above
-NOTIFICATION = f"""
-SELECT {_NOTIFICATION}
-FROM notifications CROSS JOIN notification_types ON notification_types.id = notifications.type
-WHERE notifications.project = ? AND notifications.id = ?
-"""  # noqa: S608 - only the constant above
+NOTIFICATIONS = f"{_NOTIFICATION} AND notifications.id < ? ORDER BY notifications.id DESC LIMIT ?"
+NOTIFICATION = f"{_NOTIFICATION} AND notifications.id = ?"
 
 # The outcome of a delivery, and when its user has read it.
 _STATE = """
@@ -182,10 +170,8 @@ ORDER BY missed_accounts.notification DESC LIMIT ?
 """
 
 _LATER_THAN_ALL = 2**63 - 1
-_SCANNED = 5_000
-"""The most accounts that are read for a page of accounts with one outcome: the page may be short."""
-_LAST_DELIVERIES = 1_000
-"""The most deliveries of one account that are searched for a project's."""
+_SCANNED = 5_000  # the most accounts that are read for a page of one outcome: it may be short
+_LAST_DELIVERIES = 1_000  # the most deliveries of one account that are searched for a project's
 
 
 class HistoryStore:
@@ -229,7 +215,15 @@ class HistoryStore:
         """The bucket of an account. `limit` applies unless the project has its own."""
         account = yield from _account(account_key)
         rows = yield Statement(BUCKET, (project.number, account))
-        return _bucket(rows, project.account_limit or limit, now_us)
+        limit = project.account_limit or limit
+        full_at_us, interval_us = rows[0] if rows else (0, limit.interval_us)
+        full_at_us = reckoned_anew(full_at_us, now_us, interval_us, limit.interval_us)
+        left = spend(limit, full_at_us, now_us, cost=0)
+        if not left.reset_us:
+            return AccountBucket(left.remaining, None, None)
+        owed_at_next_token_us = limit.window_us - (left.remaining + 1) * limit.interval_us
+        next_token_at_us = left.full_at_us - owed_at_next_token_us
+        return AccountBucket(left.remaining, _milliseconds(left.full_at_us), _milliseconds(next_token_at_us))
 
     @reading
     def received(
@@ -281,17 +275,6 @@ def _account(account_key: str) -> Transaction[int]:
     """The number of an account; 0, which no account has, when it is unknown."""
     rows = yield Statement(ACCOUNT, (account_key,))
     return scalar(int, rows) if rows else 0
-
-
-def _bucket(rows: list[Row], limit: Limit, now_us: int) -> AccountBucket:
-    full_at_us, interval_us = rows[0] if rows else (0, limit.interval_us)
-    full_at_us = reckoned_anew(full_at_us, now_us, interval_us, limit.interval_us)
-    left = spend(limit, full_at_us, now_us, cost=0)
-    if not left.reset_us:
-        return AccountBucket(left.remaining, None, None)
-    owed_at_next_token_us = limit.window_us - (left.remaining + 1) * limit.interval_us
-    next_token_at_us = left.full_at_us - owed_at_next_token_us
-    return AccountBucket(left.remaining, _milliseconds(left.full_at_us), _milliseconds(next_token_at_us))
 
 
 def _milliseconds(moment_us: int) -> int:

@@ -89,16 +89,12 @@ class Outdated:
     missed_ms: int
 
 
-Sender: TypeAlias = Publisher | ProjectId
-"""The app's backend; or its project, for which the operator sends."""
+Sender: TypeAlias = Publisher | ProjectId  # the app's backend; or its project, for which the operator sends
 
 Failures: TypeAlias = Mapping[str, AccountFailure]
 """The failure of each account without a notification, by account key."""
 
-Devices: TypeAlias = Sequence[DeviceOfRecipient]
-
-MessagesTo: TypeAlias = Callable[[SentNotification, Devices], Sequence[OutgoingMessage]]
-"""Writes the messages for devices."""
+MessageTo: TypeAlias = Callable[[SentNotification, DeviceOfRecipient], OutgoingMessage]  # writes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +120,12 @@ class AudienceRequest:
 
 @dataclass(frozen=True, slots=True)
 class AudienceOutcome:
-    """The accounts of one call, and their failures. `next` is the last of them; None if no others follow.
-    `total` is the number of accounts of the whole audience, which only the first call of a walk counts.
-    """
+    """The accounts of one call, and their failures."""
 
     keys: Mapping[str, str]
     failures: Failures
-    next: str | None
-    total: int | None
+    next: str | None  # the last of the accounts; None if no others follow
+    total: int | None  # the accounts of the whole audience, counted by the first call of a walk alone
 
 
 class UnknownTypeError(InvalidInputError):

@@ -59,9 +59,7 @@ class NotifyHandlers:
     """One method per endpoint (docs/protocol.md, A)."""
 
     def __init__(self, notifications: Notifications, audiences: Audiences, projects: Projects) -> None:
-        self._notifications = notifications
-        self._audiences = audiences
-        self._projects = projects
+        self._notifications, self._audiences, self._projects = notifications, audiences, projects
 
     async def identify(self, request: web.Request, secret: str) -> str | None:
         """Authenticate a project by its secret; returns the key of its token buckets, None if it is wrong."""

@@ -2,26 +2,15 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 
 import orjson
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.values import dataclass
-from bridge_server.notify.models import (
-    AudienceOutcome,
-    AudienceRequest,
-    DeviceOfRecipient,
-    Devices,
-    Failures,
-    NotifyRequest,
-    Outdated,
-    Sender,
-    SentNotification,
-    SubscriberAudience,
-    UnknownTypeError,
-)
+from bridge_server.notify import models
+from bridge_server.notify.models import AudienceOutcome, Failures, NotifyRequest, Sender, SentNotification
 from bridge_server.notify.store import TYPE, NotifyStore, SendingLimits, find_sending
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.projects.models import Project, Publisher, TypeId
@@ -49,10 +38,8 @@ class Notifications:
     def __init__(
         self, store: NotifyStore, clock: Clock, limits: SendingLimits, lifetimes: NotificationLifetimes
     ) -> None:
-        self.store = store
-        self._clock = clock
-        self._limits = limits
-        self._lifetimes = lifetimes
+        self.store, self._clock = store, clock
+        self._limits, self._lifetimes = limits, lifetimes
         self.outcomes: Counter[str] = Counter()
         """The number of accounts of calls since the start, by outcome."""
 
@@ -63,7 +50,7 @@ class Notifications:
         now_us = self._clock.now_us()
         if is_dry_run:
             return await self.store.rehearse(sender, request, self._limits, now_us)
-        failures = await self.store.send(sender, request, self._limits, now_us, _notice_messages)
+        failures = await self.store.send(sender, request, self._limits, now_us, _notice_message)
         self.outcomes.update(failure.reason.value for failure in failures.values())
         return failures
 
@@ -93,17 +80,13 @@ class Notifications:
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the notifications past their time and of full buckets; returns how many rows."""
         kept = self._lifetimes
-        before = Outdated(
+        before = models.Outdated(
             now_ms - kept.read_kept_ms, now_ms - kept.unread_kept_ms, now_ms - kept.missed_kept_ms
         )
         return await self.store.sweep(now_ms, before)
 
 
-def _notice_messages(sent: SentNotification, devices: Devices) -> Sequence[OutgoingMessage]:
-    return [_notice_message(sent, device) for device in devices]
-
-
-def _notice_message(sent: SentNotification, device: DeviceOfRecipient) -> OutgoingMessage:
+def _notice_message(sent: SentNotification, device: models.DeviceOfRecipient) -> OutgoingMessage:
     """The message for one device. Its id is unique to the device, and does not change between attempts."""
     notice = {
         "event": "notification",
@@ -151,19 +134,16 @@ FROM type_set_members JOIN type_sets ON type_sets.id = type_set_members.type_set
 WHERE type_set_members.type = ?
 """
 
-_AT_ONCE = 500
-"""The most accounts of one call."""
-_SEARCHED = 5_000
-"""The most rows that are searched at once for subscribers of a type: a page may be short, or empty."""
-_AFTER_ALL = "~"
-"""No account id contains this character or a later one of Unicode."""
+_AT_ONCE = 500  # the most accounts of one call
+_SEARCHED = 5_000  # the most rows that are searched at once for a type: a page may be short, or empty
+_AFTER_ALL = "~"  # no account id contains this character or a later one of Unicode
 
 
-class AudienceStore:
-    """Reads subscribers in the order of their account ids."""
+class Audiences:
+    """Sends for an app's backend and for the operator, by the rules and limits of every notification."""
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
+    def __init__(self, database: Database, notifications: Notifications) -> None:
+        self.database, self._notifications = database, notifications
 
     @reading
     def count(self, sender: Sender, type_id: TypeId | None) -> Transaction[int]:
@@ -193,23 +173,15 @@ class AudienceStore:
         rows = yield Statement(OF_TYPE, (number, *stretch, limit + 1))
         return _page(rows, limit, end)
 
-
-class Audiences:
-    """Sends for an app's backend and for the operator, by the rules and limits of every notification."""
-
-    def __init__(self, store: AudienceStore, notifications: Notifications) -> None:
-        self._store = store
-        self._notifications = notifications
-
-    async def notify(self, sender: Sender, wanted: AudienceRequest, is_dry_run: bool) -> AudienceOutcome:
-        """Send to the next 500 of the audience. Raises UnknownTypeError, ProjectNotFoundError,
-        NotAuthenticatedError.
-        """
+    async def notify(
+        self, sender: Sender, wanted: models.AudienceRequest, is_dry_run: bool
+    ) -> AudienceOutcome:
+        """Send to the next 500 of the audience. Raises what `page` raises."""
         audience, total = wanted.audience, None
-        if isinstance(audience, SubscriberAudience):
+        if isinstance(audience, models.SubscriberAudience):
             if not wanted.after:
-                total = await self._store.count(sender, audience.type_id)
-            keys, following = await self._store.page(sender, audience.type_id, wanted.after, _AT_ONCE)
+                total = await self.count(sender, audience.type_id)
+            keys, following = await self.page(sender, audience.type_id, wanted.after, _AT_ONCE)
         else:
             keys, following, total = dict(audience), None, len(audience)
         request = NotifyRequest(wanted.notification, wanted.notification_id, keys)
@@ -226,6 +198,6 @@ def _type_number(project: Project, type_id: TypeId) -> Transaction[int]:
     rows = yield Statement(TYPE, (project.number, type_id))
     if not rows:
         known = [kind.type_id for _, kind in (yield from find_types(project))]
-        raise UnknownTypeError(known, "#/audience/type")
+        raise models.UnknownTypeError(known, "#/audience/type")
     number: int = rows[0][0]
     return number

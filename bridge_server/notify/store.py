@@ -10,47 +10,13 @@ from bridge_server.kernel.errors import NotAuthenticatedError
 from bridge_server.kernel.instants import day_of
 from bridge_server.kernel.token_bucket import Limit, spend
 from bridge_server.kernel.values import dataclass
-from bridge_server.notify.models import (
-    AccountFailure,
-    AllMarkedRead,
-    Delivered,
-    DeviceOfRecipient,
-    FailureReason,
-    Failures,
-    Lookup,
-    MessagesTo,
-    Notification,
-    NotifyRequest,
-    Outdated,
-    Sender,
-    SentNotification,
-    UnknownTypeError,
-)
+from bridge_server.notify import models
+from bridge_server.notify.models import FailureReason, Failures
 from bridge_server.outbox.store import enqueue_all
+from bridge_server.projects import store as projects
 from bridge_server.projects.models import Project, ProjectNotFoundError, Publisher, TypeId
-from bridge_server.projects.store import (
-    NOT_VALID_ANY_MORE,
-    TURN_OF_FIGURES,
-    TURN_OF_SENDINGS,
-    delete_sendings,
-    delete_unsent_notifications,
-    find_project,
-    find_publishing,
-    find_types,
-    turn_of_project,
-)
-from bridge_server.storage.database import (
-    Database,
-    Statement,
-    Transaction,
-    Turns,
-    adding_transaction,
-    json_array,
-    reading,
-    scalar,
-    sweeping,
-    transaction,
-)
+from bridge_server.storage import database as sql
+from bridge_server.storage.database import Statement, Transaction
 
 # The statements of the notification store. A list of accounts is one JSON parameter or result.
 #
@@ -260,8 +226,7 @@ RETURNING project, notification
 """
 
 _SWEEP_SLICE = 500
-_EVICTED_AT_ONCE = 1_000
-"""More than a call can add, so that a project comes down to a lowered bound."""
+_EVICTED_AT_ONCE = 1_000  # more than a call can add, so that a project comes down to a lowered bound
 
 _MISSED = (FailureReason.RATE_LIMITED, FailureReason.TYPE_NOT_SUBSCRIBED)
 
@@ -285,7 +250,7 @@ class SendingLimits:
 class SentContent:
     """A notification with the numbers of its type and, once it is stored, its own."""
 
-    notification: Notification
+    notification: models.Notification
     type: int
     notification_id: str | None
     number: int = 0
@@ -294,40 +259,39 @@ class SentContent:
 
 @dataclass(frozen=True, slots=True)
 class SortedAccounts:
-    """The content of a call to notify, the accounts to send it to, and the failures of the others. `left` are
-    the keys of all accounts that the content has not reached yet, `accounts` the numbers of the accounts to
-    send to. Both are JSON arrays.
-    """
+    """The content of a call to notify, the accounts to send it to, and the failures of the others."""
 
     stored: SentContent
-    left: str
-    accounts: str
+    left: str  # a JSON array: the keys of all accounts that the content has not reached yet
+    accounts: str  # a JSON array: the numbers of the accounts to send to
     failures: Failures
 
 
-def _turns_of_sender(sender: Sender, *_: object, **__: object) -> Turns:
+def _turns_of_sender(sender: models.Sender, *_: object, **__: object) -> sql.Turns:
     project_id = sender.project.project_id if isinstance(sender, Publisher) else sender
-    return Turns((turn_of_project(project_id), TURN_OF_SENDINGS), shared=(TURN_OF_FIGURES,))
+    return sql.Turns(
+        (projects.turn_of_project(project_id), projects.TURN_OF_SENDINGS), shared=(projects.TURN_OF_FIGURES,)
+    )
 
 
-def _turns_of_publisher(publisher: Publisher, *_: object, **__: object) -> Turns:
-    return Turns((turn_of_project(publisher.project.project_id), TURN_OF_FIGURES))
+def _turns_of_publisher(publisher: Publisher, *_: object, **__: object) -> sql.Turns:
+    return sql.Turns((projects.turn_of_project(publisher.project.project_id), projects.TURN_OF_FIGURES))
 
 
 class NotifyStore:
     """Durable notifications, with the buckets that limit them."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: sql.Database) -> None:
         self.database = database
 
-    @adding_transaction(turns=_turns_of_sender)
+    @sql.adding_transaction(turns=_turns_of_sender)
     def send(
         self,
-        sender: Sender,
-        request: NotifyRequest,
+        sender: models.Sender,
+        request: models.NotifyRequest,
         limits: SendingLimits,
         now_us: int,
-        messages_to: MessagesTo,
+        message_to: models.MessageTo,
     ) -> Transaction[Failures]:
         """Deliver to every account that may be sent to, charge each, queue its devices: all or nothing. A
         known `notification_id` stands for the content of its first call; accounts that it has reached count
@@ -335,37 +299,56 @@ class NotifyStore:
         project or the secret is deleted.
         """
         project = yield from find_sending(sender)
-        return (yield from _send_to(project, request, limits, now_us, messages_to))
+        call = yield from _sorted_accounts(project, request, limits, now_us)
+        charged = project.account_limit or limits.account
+        limited = [key for key, each in call.failures.items() if each.reason is FailureReason.RATE_LIMITED]
+        if limited:
+            clock = (now_us, charged.interval_us, charged.window_us)
+            yield Statement(CLAMP, (*clock, project.number, sql.json_array(limited)))
+        numbers: Sequence[int] = orjson.loads(call.accounts)
+        stored = yield from _count_call(project, call, len(numbers), now_us // 1000)
+        if numbers:
+            number = yield from _deliver(project, stored, call.accounts, len(numbers), now_us // 1000)
+            yield Statement(SPEND, (now_us, charged.interval_us, project.number, call.accounts))
+            sent = models.SentNotification(
+                project.project_id, project.name, stored.notification, number, now_us // 1000
+            )
+            rows = yield Statement(DEVICES, (call.accounts, project.number))
+            messages = [message_to(sent, models.DeviceOfRecipient(*row)) for row in rows]
+            yield from enqueue_all(messages, sent.sent_at_ms)
+            yield models.Delivered(tuple(numbers))
+        yield from _record_missed(project, stored.number, _missed(call.failures), limits.missed.most, now_us)
+        return call.failures
 
-    @reading
+    @sql.reading
     def rehearse(
-        self, sender: Sender, request: NotifyRequest, limits: SendingLimits, now_us: int
+        self, sender: models.Sender, request: models.NotifyRequest, limits: SendingLimits, now_us: int
     ) -> Transaction[Failures]:
         """The failures that `send` would return now. Nothing is changed. Raises what `send` raises."""
         project = yield from find_sending(sender)
         return (yield from _sorted_accounts(project, request, limits, now_us)).failures
 
-    @transaction(turns=_turns_of_publisher)
+    @sql.transaction(turns=_turns_of_publisher)
     def mark_all_as_read(self, publisher: Publisher, now_ms: int) -> Transaction[int]:
         """Mark everything sent so far; returns how many were unread. Raises NotAuthenticatedError."""
-        project = yield from find_publishing(publisher)
-        unread = scalar(int, (yield Statement(COUNT_UNREAD, (project.number,))))
+        project = yield from projects.find_publishing(publisher)
+        unread = sql.scalar(int, (yield Statement(COUNT_UNREAD, (project.number,))))
         if unread:
             yield Statement(MARK_FIGURES, (project.number,))
         yield Statement(MARK_THROUGH, (now_ms, project.number))
-        yield AllMarkedRead()
+        yield models.AllMarkedRead()
         return unread
 
-    async def lookup(self, publisher: Publisher, keys: Mapping[str, str]) -> Lookup:
+    async def lookup(self, publisher: Publisher, keys: Mapping[str, str]) -> models.Lookup:
         """The subscribers among the accounts, whose keys are given. Raises NotAuthenticatedError."""
         asked, number = orjson.dumps(keys).decode(), publisher.project.number
         ((members, others, is_live),) = await self.database.read(
             LOOKUP, (number, publisher.digest, asked, number)
         )
         if not is_live:
-            raise NotAuthenticatedError(NOT_VALID_ANY_MORE)
+            raise NotAuthenticatedError(projects.NOT_VALID_ANY_MORE)
         found = b'{"%b}}' % members.replace(b"[", _TYPES) if members else b"{}"
-        return Lookup(found, orjson.loads(others))
+        return models.Lookup(found, orjson.loads(others))
 
     async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:
         """Accounts after `after`, as JSON strings without the outer quotes, and the last of them if others
@@ -379,114 +362,75 @@ class NotifyStore:
             raise ProjectNotFoundError
         return accounts or b"", last
 
-    @transaction(turns=sweeping("notifications", TURN_OF_FIGURES))
-    def sweep(self, now_ms: int, before: Outdated) -> Transaction[int]:
+    @sql.transaction(turns=sql.sweeping("notifications", projects.TURN_OF_FIGURES))
+    def sweep(self, now_ms: int, before: models.Outdated) -> Transaction[int]:
         """Delete a slice of the outdated rows, and of the full buckets. Returns how many rows."""
         now_us = now_ms * 1000
-        buckets = scalar(int, (yield Statement(SWEEP_FULL_BUCKETS, (now_us, now_us, _SWEEP_SLICE))))
-        buckets += scalar(int, (yield Statement(PUT_OFF_BUCKETS, (now_us, _SWEEP_SLICE))))
+        buckets = sql.scalar(int, (yield Statement(SWEEP_FULL_BUCKETS, (now_us, now_us, _SWEEP_SLICE))))
+        buckets += sql.scalar(int, (yield Statement(PUT_OFF_BUCKETS, (now_us, _SWEEP_SLICE))))
         if buckets:
             return buckets
-        read = scalar(int, (yield Statement(SWEEP_READ, (before.read_ms, _SWEEP_SLICE))))
+        read = sql.scalar(int, (yield Statement(SWEEP_READ, (before.read_ms, _SWEEP_SLICE))))
         marked_before = (-before.read_ms, _SWEEP_SLICE)
-        read += scalar(int, (yield Statement(SWEEP_MARKED_BY_OPERATOR, marked_before)))
+        read += sql.scalar(int, (yield Statement(SWEEP_MARKED_BY_OPERATOR, marked_before)))
         if read:
             return read
         missed = yield from _delete_missed(SWEEP_MISSED, before.missed_ms, _SWEEP_SLICE)
         if missed:
             return missed
         ((old,),) = yield Statement(OLD_SENDINGS, (before.sent_ms, _SWEEP_SLICE))
-        deleted = yield from delete_sendings(old, _SWEEP_SLICE)
+        deleted = yield from projects.delete_sendings(old, _SWEEP_SLICE)
         if deleted:
             return deleted
         ((marked,),) = yield Statement(BULK_MARKED_SENDINGS, (before.read_ms, _SWEEP_SLICE))
-        return (yield from delete_sendings(marked, _SWEEP_SLICE))
+        return (yield from projects.delete_sendings(marked, _SWEEP_SLICE))
 
 
-def find_sending(sender: Sender) -> Transaction[Project]:
+def find_sending(sender: models.Sender) -> Transaction[Project]:
     """The project that is sent for. Raises what `find_publishing` and `find_project` raise."""
     if isinstance(sender, Publisher):
-        return (yield from find_publishing(sender))
-    return (yield from find_project(sender))
-
-
-def _send_to(
-    project: Project, request: NotifyRequest, limits: SendingLimits, now_us: int, messages_to: MessagesTo
-) -> Transaction[Failures]:
-    """Deliver to the accounts that can be sent to, and record the others. Raises UnknownTypeError."""
-    call = yield from _sorted_accounts(project, request, limits, now_us)
-    charged = project.account_limit or limits.account
-    yield from _clamp(project, call.failures, charged, now_us)
-    numbers: Sequence[int] = orjson.loads(call.accounts)
-    stored = yield from _count_call(project, call, len(numbers), now_us // 1000)
-    if numbers:
-        number = yield from _deliver(project, stored, call.accounts, len(numbers), now_us // 1000)
-        yield Statement(SPEND, (now_us, charged.interval_us, project.number, call.accounts))
-        sent = SentNotification(project.project_id, project.name, stored.notification, number, now_us // 1000)
-        rows = yield Statement(DEVICES, (call.accounts, project.number))
-        messages = messages_to(sent, [DeviceOfRecipient(*row) for row in rows])
-        yield from enqueue_all(messages, sent.sent_at_ms)
-        yield Delivered(tuple(numbers))
-    yield from _record_missed(project, stored.number, _missed(call.failures), limits.missed.most, now_us)
-    return call.failures
+        return (yield from projects.find_publishing(sender))
+    return (yield from projects.find_project(sender))
 
 
 def _sorted_accounts(
-    project: Project, request: NotifyRequest, limits: SendingLimits, now_us: int
+    project: Project, request: models.NotifyRequest, limits: SendingLimits, now_us: int
 ) -> Transaction[SortedAccounts]:
     """Read what the call would do. Nothing is changed. Raises UnknownTypeError."""
-    asked = json_array(list(dict.fromkeys(request.keys.values())))
+    asked = sql.json_array(list(dict.fromkeys(request.keys.values())))
     stored, left = yield from _content_to_send(project, request, asked)
-    accounts, failures = yield from _sort(
-        project, stored.type, left, project.account_limit or limits.account, now_us
-    )
+    limit = project.account_limit or limits.account
+    clock = (now_us, limit.interval_us, limit.window_us - limit.interval_us)
+    ((accounts, others),) = yield Statement(SORT, (*clock, left, project.number, stored.type))
+    failures = {
+        key: _failure(FailureReason(reason), owed_us, limit, now_us)
+        for key, reason, owed_us in orjson.loads(others)
+    }
     return SortedAccounts(stored, left, accounts, failures)
 
 
 def _content_to_send(
-    project: Project, request: NotifyRequest, asked: str
+    project: Project, request: models.NotifyRequest, asked: str
 ) -> Transaction[tuple[SentContent, str]]:
     """The content to send, and the account keys that it has not reached yet."""
     if request.notification_id is not None:
         rows = yield Statement(FIRST_CALL, (project.number, request.notification_id))
         if rows:
             number, type_number, type_id, title, body, url, missed = rows[0]
-            content = Notification(TypeId(type_id), title, body, url)
-            left = scalar(str, (yield Statement(NOT_COVERED, (asked, number))))
+            content = models.Notification(TypeId(type_id), title, body, url)
+            left = sql.scalar(str, (yield Statement(NOT_COVERED, (asked, number))))
             return SentContent(content, type_number, request.notification_id, number, bool(missed)), left
     rows = yield Statement(TYPE, (project.number, request.notification.type_id))
     if not rows:
-        known = [kind.type_id for _, kind in (yield from find_types(project))]
-        raise UnknownTypeError(known, "#/notification/type")
+        known = [kind.type_id for _, kind in (yield from projects.find_types(project))]
+        raise models.UnknownTypeError(known, "#/notification/type")
     return SentContent(request.notification, rows[0][0], request.notification_id), asked
 
 
-def _sort(
-    project: Project, type_number: int, asked: str, limit: Limit, now_us: int
-) -> Transaction[tuple[str, Failures]]:
-    """The accounts that can be sent to, as a JSON array of numbers, and the failures of the others."""
-    most_owed_us = limit.window_us - limit.interval_us
-    clock = (now_us, limit.interval_us)
-    rows = yield Statement(SORT, (*clock, most_owed_us, asked, project.number, type_number))
-    accounts, others = rows[0]
-    failures = {
-        key: _failure(FailureReason(reason), owed_us, limit, now_us)
-        for key, reason, owed_us in orjson.loads(others)
-    }
-    return accounts, failures
-
-
-def _failure(reason: FailureReason, owed_us: int, limit: Limit, now_us: int) -> AccountFailure:
+def _failure(reason: FailureReason, owed_us: int, limit: Limit, now_us: int) -> models.AccountFailure:
     if reason is not FailureReason.RATE_LIMITED:
-        return AccountFailure(reason)
-    return AccountFailure(reason, spend(limit, now_us + owed_us, now_us).retry_after_us)
-
-
-def _clamp(project: Project, failures: Failures, limit: Limit, now_us: int) -> Transaction[None]:
-    limited = [key for key, failure in failures.items() if failure.reason is FailureReason.RATE_LIMITED]
-    if limited:
-        clock = (now_us, limit.interval_us, limit.window_us)
-        yield Statement(CLAMP, (*clock, project.number, json_array(limited)))
+        return models.AccountFailure(reason)
+    return models.AccountFailure(reason, spend(limit, now_us + owed_us, now_us).retry_after_us)
 
 
 def _count_call(project: Project, call: SortedAccounts, sent: int, now_ms: int) -> Transaction[SentContent]:
@@ -499,7 +443,7 @@ def _count_call(project: Project, call: SortedAccounts, sent: int, now_ms: int) 
         counts = sent, failed[FailureReason.RATE_LIMITED], failed[FailureReason.TYPE_NOT_SUBSCRIBED]
         content = (stored.notification.title, stored.notification.body, stored.notification.url)
         row = (project.number, stored.type, stored.notification_id, *content, now_ms, *counts)
-        return replace(stored, number=scalar(int, (yield Statement(INSERT_NOTIFICATION, row))))
+        return replace(stored, number=sql.scalar(int, (yield Statement(INSERT_NOTIFICATION, row))))
     if stored.has_missed:
         failed.subtract((yield from _forget_missed(project, stored.number, call.left)))
     counts = sent, failed[FailureReason.RATE_LIMITED], failed[FailureReason.TYPE_NOT_SUBSCRIBED]
@@ -521,7 +465,7 @@ def _deliver(
 ) -> Transaction[int]:
     """Put the notification into the inboxes; returns the number of the sending."""
     row = (project.number, stored.type, stored.number, now_ms)
-    number = scalar(int, (yield Statement(INSERT_SENDING, row)))
+    number = sql.scalar(int, (yield Statement(INSERT_SENDING, row)))
     yield Statement(INSERT_DELIVERIES, (number, accounts))
     if stored.notification_id is not None:
         yield Statement(INSERT_COVERED, (stored.number, accounts))
@@ -529,26 +473,26 @@ def _deliver(
     return number
 
 
-def _missed(failures: Failures) -> dict[str, AccountFailure]:
+def _missed(failures: Failures) -> dict[str, models.AccountFailure]:
     """The failures of subscribers, by account key. The others are of accounts that nobody needs to know."""
     return {key: failure for key, failure in failures.items() if failure.reason in _MISSED}
 
 
 def _record_missed(
-    project: Project, notification: int, failures: Mapping[str, AccountFailure], most: int, now_us: int
+    project: Project, notification: int, failures: Mapping[str, models.AccountFailure], most: int, now_us: int
 ) -> Transaction[None]:
     """Store the failures, and delete the project's oldest ones if they are more than `most`."""
     if not failures:
         return
     rows = [[key, failure.reason.value, _retry_at_ms(failure, now_us)] for key, failure in failures.items()]
     row = (project.number, notification, now_us // 1000)
-    added = scalar(int, (yield Statement(INSERT_MISSED, (*row, orjson.dumps(rows).decode()))))
-    kept = scalar(int, (yield Statement(COUNT_MISSED, (added, project.number))))
+    added = sql.scalar(int, (yield Statement(INSERT_MISSED, (*row, orjson.dumps(rows).decode()))))
+    kept = sql.scalar(int, (yield Statement(COUNT_MISSED, (added, project.number))))
     if kept > most:
         yield from _delete_missed(DELETE_OLDEST_MISSED, project.number, min(kept - most, _EVICTED_AT_ONCE))
 
 
-def _retry_at_ms(failure: AccountFailure, now_us: int) -> int | None:
+def _retry_at_ms(failure: models.AccountFailure, now_us: int) -> int | None:
     if failure.reason is not FailureReason.RATE_LIMITED:
         return None
     return -(-(now_us + failure.retry_after_us) // 1000)
@@ -559,5 +503,5 @@ def _delete_missed(statement: str, which: int, limit: int) -> Transaction[int]:
     rows = yield Statement(statement, (which, limit))
     for project, number in Counter(project for project, _ in rows).items():
         yield Statement(COUNT_MISSED, (-number, project))
-    notifications = json_array({notification for _, notification in rows})
-    return len(rows) + (yield from delete_unsent_notifications(notifications))
+    notifications = sql.json_array({notification for _, notification in rows})
+    return len(rows) + (yield from projects.delete_unsent_notifications(notifications))

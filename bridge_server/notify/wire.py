@@ -13,16 +13,8 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import is_uri
 from bridge_server.kernel.token_bucket import whole_seconds
-from bridge_server.notify.models import (
-    Audience,
-    AudienceOutcome,
-    AudienceRequest,
-    FailureReason,
-    Failures,
-    Notification,
-    NotifyRequest,
-    SubscriberAudience,
-)
+from bridge_server.notify import models
+from bridge_server.notify.models import SubscriberAudience
 from bridge_server.projects.caip10 import account_key, unproven_account_key, unproven_account_keys
 from bridge_server.projects.models import TypeId
 from bridge_server.web.bodies import JsonObject, Shape, check, misspelled
@@ -113,22 +105,12 @@ class NotifyShape(Shape):
 
 
 _ALL = "all"
+_SOME = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": NOTIFY_MAX_ACCOUNTS}
 _AUDIENCES: dict[str, Any] = {
     "oneOf": [
         {"const": _ALL},
         {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]},
-        {
-            "type": "object",
-            "properties": {
-                "accounts": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "minItems": 1,
-                    "maxItems": NOTIFY_MAX_ACCOUNTS,
-                }
-            },
-            "required": ["accounts"],
-        },
+        {"type": "object", "properties": {"accounts": _SOME}, "required": ["accounts"]},
     ]
 }
 """The schema of the values that `_audience` reads, in the server's description."""
@@ -149,29 +131,28 @@ class LookupShape(Shape):
     accounts: Annotated[list[str], Field(min_length=1, max_length=LOOKUP_MAX_ACCOUNTS)]
 
 
-def read_notify_request(document: JsonObject) -> NotifyRequest:
+def read_notify_request(document: JsonObject) -> models.NotifyRequest:
     """Read a request to send a notification."""
     keys, faults = account_keys(document.values.get("accounts"), NOTIFY_MAX_ACCOUNTS)
     shape = check(NotifyShape, document.values, misspelled(NotifyShape, document.values) + faults)
-    return NotifyRequest(_notification(shape.notification), shape.notification_id, keys)
+    return models.NotifyRequest(_notification(shape.notification), shape.notification_id, keys)
 
 
-def read_audience_request(document: JsonObject, is_dry_run: bool) -> AudienceRequest:
+def read_audience_request(document: JsonObject, is_dry_run: bool) -> models.AudienceRequest:
     """Read a notification and its audience. One of subscribers needs an id, unless it is a dry run."""
     values = document.values
     audience, faults = _audience(values["audience"]) if "audience" in values else ({}, [])
     faults += misspelled(AudienceNotifyShape, values)
     if isinstance(audience, SubscriberAudience) and values.get("notification_id") is None and not is_dry_run:
-        faults.append(
-            Fault("#/notification_id", "is missing: with it a repeated call sends to nobody a second time")
-        )
+        missing = "is missing: with it a repeated call sends to nobody a second time"
+        faults.append(Fault("#/notification_id", missing))
     shape = check(AudienceNotifyShape, values, faults)
-    return AudienceRequest(
+    return models.AudienceRequest(
         _notification(shape.notification), shape.notification_id, audience, shape.after or ""
     )
 
 
-def _audience(value: Any) -> tuple[Audience, list[Fault]]:
+def _audience(value: Any) -> tuple[models.Audience, list[Fault]]:
     """The audience, and its faults."""
     if value == _ALL:
         return SubscriberAudience(None), []
@@ -179,22 +160,18 @@ def _audience(value: Any) -> tuple[Audience, list[Fault]]:
         case {"type": str(type_id), **others} if "accounts" not in others:
             return SubscriberAudience(TypeId(type_id)), []
         case {"accounts": [_, *_] as accounts, **others} if "type" not in others:
-            return _accounts(accounts)
+            place = "#/audience/accounts"
+            if len(accounts) > NOTIFY_MAX_ACCOUNTS:
+                return {}, [Fault(place, f"must have at most {NOTIFY_MAX_ACCOUNTS} accounts")]
+            if not all(isinstance(account, str) for account in accounts):
+                return {}, [Fault(place, "must hold strings only")]
+            return account_keys(accounts, NOTIFY_MAX_ACCOUNTS, place=place)
     expected = 'must be "all", {"type": ...} or {"accounts": [...]}'
     return {}, [Fault("#/audience", expected)]
 
 
-def _accounts(accounts: list[Any]) -> tuple[Audience, list[Fault]]:
-    place = "#/audience/accounts"
-    if len(accounts) > NOTIFY_MAX_ACCOUNTS:
-        return {}, [Fault(place, f"must have at most {NOTIFY_MAX_ACCOUNTS} accounts")]
-    if not all(isinstance(account, str) for account in accounts):
-        return {}, [Fault(place, "must hold strings only")]
-    return account_keys(accounts, NOTIFY_MAX_ACCOUNTS, place=place)
-
-
-def _notification(content: NotificationShape) -> Notification:
-    return Notification(TypeId(content.type), content.title, content.body, content.url)
+def _notification(content: NotificationShape) -> models.Notification:
+    return models.Notification(TypeId(content.type), content.title, content.body, content.url)
 
 
 def read_lookup(document: JsonObject) -> tuple[dict[str, str], JsonObject]:
@@ -290,7 +267,7 @@ class MarkedNotificationsAnswer(TypedDict):
     marked: Count
 
 
-def outcome_fields(keys: Mapping[str, str], failures: Failures) -> NotifyOutcomeAnswer:
+def outcome_fields(keys: Mapping[str, str], failures: models.Failures) -> NotifyOutcomeAnswer:
     """Every account in one list, in the caller's spelling."""
     if not failures:
         return {"sent": list(keys), "failed": [], "not_found": []}
@@ -301,9 +278,9 @@ def outcome_fields(keys: Mapping[str, str], failures: Failures) -> NotifyOutcome
         failure = failures.get(key)
         if failure is None:
             sent.append(account)
-        elif failure.reason is FailureReason.NOT_SUBSCRIBED:
+        elif failure.reason is models.FailureReason.NOT_SUBSCRIBED:
             not_found.append(account)
-        elif failure.reason is FailureReason.RATE_LIMITED:
+        elif failure.reason is models.FailureReason.RATE_LIMITED:
             seconds = whole_seconds(failure.retry_after_us)
             failed.append({"account": account, "reason": "rate_limited", "retry_after": seconds})
         else:
@@ -311,6 +288,5 @@ def outcome_fields(keys: Mapping[str, str], failures: Failures) -> NotifyOutcome
     return {"sent": sent, "failed": failed, "not_found": not_found}
 
 
-def audience_outcome_fields(outcome: AudienceOutcome) -> AudienceOutcomeAnswer:
-    """The answer to a call for an audience: the members of notify, the next call's `after`, and the total."""
+def audience_outcome_fields(outcome: models.AudienceOutcome) -> AudienceOutcomeAnswer:
     return {**outcome_fields(outcome.keys, outcome.failures), "next": outcome.next, "total": outcome.total}

@@ -22,8 +22,7 @@ _ACCOUNT = re.compile(
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _ETHEREUM_LINES = re.compile(r"(?:\neip155:[0-9]{1,32}+:0x.{40})++")
 _DIGITS = b"0123456789abcdefABCDEF"
-_BESIDE_DIGITS = b"\nip::x"
-"""All that such a line has besides hexadecimal digits."""
+_BESIDE_DIGITS = b"\nip::x"  # all that such a line has besides hexadecimal digits
 
 
 class Account(NamedTuple):

@@ -27,13 +27,10 @@ ORDER BY outbox.created_at_ms DESC, outbox.id DESC LIMIT ?
 class DeliveryState(StrEnum):
     """The state of deliveries to a device. Operators see the values."""
 
-    NEW = "new"
-    """No notification has been queued yet."""
-    QUEUED = "queued"
-    """A notification is queued; attempts may have failed."""
+    NEW = "new"  # no notification has been queued yet
+    QUEUED = "queued"  # a notification is queued; attempts may have failed
     DELIVERED = "delivered"
-    FAILED = "failed"
-    """The last notification could not be delivered, and is not retried any more."""
+    FAILED = "failed"  # the last notification could not be delivered, and is not retried any more
 
 
 class DeviceState(NamedTuple):

@@ -1,7 +1,4 @@
-"""Models of projects, notification types and subscriptions.
-
-Times are milliseconds since the Unix epoch, days are whole days since the Unix epoch.
-"""
+"""Models of projects, notification types and subscriptions. Days are whole days since the Unix epoch."""
 
 import re
 import unicodedata
@@ -22,8 +19,7 @@ from bridge_server.projects.caip10 import Account
 ProjectId = NewType("ProjectId", str)
 TypeId = NewType("TypeId", str)
 
-ACCOUNT_LIMIT = "account"
-"""The name of the limit of notifications from one project to one account."""
+ACCOUNT_LIMIT = "account"  # the name of the limit of notifications from one project to one account
 
 NAME_MAX_CHARACTERS = 64
 RESERVED_PROJECT_IDS = frozenset((

@@ -1,7 +1,5 @@
-"""Management of projects by the operator, and analytics: what a project has sent and what was read.
-
-A day's figures cover the notifications that were sent on that day (UTC): a read counts for the day of the
-sending, however much later it happens.
+"""Management of projects by the operator, and analytics: what a project has sent and what was read. A read
+counts for the day (UTC) of the sending, however much later it happens.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +19,8 @@ from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.outbox.sender import new_signing_secret
 from bridge_server.projects import models
 from bridge_server.projects.devices import DeviceStateStore
-from bridge_server.projects.store import Credentials, NotificationTypeStore, ProjectStore
+from bridge_server.projects.models import NewSecret, NotificationType, Project, ProjectId, ReadFigures, TypeId
+from bridge_server.projects.store import Credentials, ProjectStore
 from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.web.bodies import Shape, check
 
@@ -36,8 +35,7 @@ MOST_PER_HOUR = 1_000_000
 MOST_AT_ONCE = 1_000_000
 _HOUR_SECONDS = 3600
 _EVERY_PROJECT = 2**62
-_MOST_KNOWN = 1_000
-"""Projects whose credentials are kept at once."""
+_MOST_KNOWN = 1_000  # projects whose credentials are kept at once
 
 
 class Period(NamedTuple):
@@ -50,11 +48,11 @@ class Period(NamedTuple):
 class TypeAnalytics(NamedTuple):
     """The figures of one notification type, by the days on which something was sent."""
 
-    type_id: models.TypeId
+    type_id: TypeId
     days: Sequence[models.DailyFigures]
 
     @property
-    def total(self) -> models.ReadFigures:
+    def total(self) -> ReadFigures:
         """The figures of all days together."""
         return _sum_of(day.figures for day in self.days)
 
@@ -66,7 +64,7 @@ class DayAnalytics(NamedTuple):
     types: Sequence[models.DailyFigures]
 
     @property
-    def total(self) -> models.ReadFigures:
+    def total(self) -> ReadFigures:
         """The figures of all types together."""
         return _sum_of(daily.figures for daily in self.types)
 
@@ -79,7 +77,7 @@ class Analytics(NamedTuple):
     types: Sequence[TypeAnalytics]
 
     @property
-    def total(self) -> models.ReadFigures:
+    def total(self) -> ReadFigures:
         """The figures of all types together."""
         return _sum_of(kind.total for kind in self.types)
 
@@ -87,9 +85,8 @@ class Analytics(NamedTuple):
     def by_day(self) -> Sequence[DayAnalytics]:
         """Every day of the period, the earliest first, also days on which nothing was sent."""
         period = self.period
-        days: dict[int, list[models.DailyFigures]] = {
-            day: [] for day in range(period.first_day, period.last_day + 1)
-        }
+        every_day = range(period.first_day, period.last_day + 1)
+        days: dict[int, list[models.DailyFigures]] = {day: [] for day in every_day}
         for kind in self.types:
             for daily in kind.days:
                 days[daily.day].append(daily)
@@ -103,10 +100,8 @@ class Projects:
 
     def __init__(self, store: ProjectStore, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
         self.store = store
-        self._types = NotificationTypeStore(store.database)
-        self._clock = clock
-        self._random_bytes = random_bytes
-        self._known: dict[models.ProjectId, Credentials] | None = None
+        self._clock, self._random_bytes = clock, random_bytes
+        self._known: dict[ProjectId, Credentials] | None = None
 
     def subscribe_to(self, events: Events) -> None:
         """Keep the credentials that are read, until an event tells that the project has changed."""
@@ -114,20 +109,18 @@ class Projects:
         events.subscribe(models.ProjectChanged, self._forget, everywhere=True)
         events.on_gap(self._forget_all)
 
-    async def create(
-        self, name: str, project_id: str | None = None
-    ) -> tuple[models.Project, models.NewSecret]:
+    async def create(self, name: str, project_id: str | None = None) -> tuple[Project, NewSecret]:
         """Create a project and its first secret; only a digest of it is stored. Without an id it gets one
         that is made from its name, or else 32 hexadecimal digits. Raises ProjectExistsError.
         """
         chosen = models.checked_name(name)
         if project_id is None:
-            wanted = [*models.project_ids_of_name(chosen), models.ProjectId(self._random_bytes(16).hex())]
+            wanted = [*models.project_ids_of_name(chosen), ProjectId(self._random_bytes(16).hex())]
         else:
             wanted = [models.checked_project_id(project_id)]
         secret = SECRET_PREFIX + new_secret(self._random_bytes)
         project, number = await self.store.create(wanted, chosen, digest(secret), self._clock.now_ms())
-        return project, models.NewSecret(number, secret)
+        return project, NewSecret(number, secret)
 
     async def overview(self, after: int = 0, limit: int = _EVERY_PROJECT) -> list[models.ProjectOverview]:
         """Projects after this number, oldest first: with types, subscribers, figures of the last 30 days."""
@@ -155,15 +148,15 @@ class Projects:
 
     async def show(self, project_id: str) -> models.ProjectDetails:
         """A project with its types, secrets and number of subscribers."""
-        return await self.store.details(models.ProjectId(project_id))
+        return await self.store.details(ProjectId(project_id))
 
     async def delete(self, project_id: str) -> None:
         """Delete a project with its subscriptions, notifications and analytics."""
-        await self.store.delete(models.ProjectId(project_id))
+        await self.store.delete(ProjectId(project_id))
 
     async def authenticate(self, project_id: str, secret: str) -> models.Publisher | None:
         """The project, if the secret is one of its live secrets; None otherwise."""
-        return _publisher(await self.store.credentials(models.ProjectId(project_id)), secret)
+        return _publisher(await self.store.credentials(ProjectId(project_id)), secret)
 
     async def recognize(self, project_id: str, secret: str) -> models.Publisher | None:
         """Like `authenticate`, but by credentials that were read before, while no change is known of. A
@@ -172,7 +165,7 @@ class Projects:
         known = self._known
         if known is None:
             return await self.authenticate(project_id, secret)
-        chosen = models.ProjectId(project_id)
+        chosen = ProjectId(project_id)
         publisher = _publisher(known.get(chosen), secret)
         if publisher is not None:
             return publisher
@@ -191,27 +184,24 @@ class Projects:
     def _forget_all(self) -> None:
         self._known = {}
 
-    async def rotate_secret(self, project_id: str) -> models.NewSecret:
+    async def rotate_secret(self, project_id: str) -> NewSecret:
         """Create a second secret; the first stays valid. Raises TooManySecretsError."""
         secret = SECRET_PREFIX + new_secret(self._random_bytes)
-        number = await self.store.add_secret(
-            models.ProjectId(project_id), digest(secret), self._clock.now_ms(), LIVE_SECRETS
-        )
-        return models.NewSecret(number, secret)
+        chosen, now_ms = ProjectId(project_id), self._clock.now_ms()
+        number = await self.store.add_secret(chosen, digest(secret), now_ms, LIVE_SECRETS)
+        return NewSecret(number, secret)
 
     async def revoke_secret(self, project_id: str, number: int) -> None:
         """Revoke a secret at once. Raises SecretNotFoundError."""
-        await self.store.remove_secret(models.ProjectId(project_id), number)
+        await self.store.remove_secret(ProjectId(project_id), number)
 
-    async def limit_accounts(self, project_id: str, per_hour: float, burst: int) -> models.Project:
+    async def limit_accounts(self, project_id: str, per_hour: float, burst: int) -> Project:
         """Limit the project to `per_hour` notifications on average and `burst` at once to one account."""
-        return await self.store.set_account_limit(
-            models.ProjectId(project_id), account_limit(per_hour, burst)
-        )
+        return await self.store.set_account_limit(ProjectId(project_id), account_limit(per_hour, burst))
 
-    async def reset_account_limit(self, project_id: str) -> models.Project:
+    async def reset_account_limit(self, project_id: str) -> Project:
         """Remove the project's limit per account, so that the server's applies again."""
-        return await self.store.set_account_limit(models.ProjectId(project_id), None)
+        return await self.store.set_account_limit(ProjectId(project_id), None)
 
     async def set_webhook(self, project_id: str, url: str) -> models.Webhook:
         """Send every change of a subscription to the URL, signed with a new secret."""
@@ -219,47 +209,41 @@ class Projects:
             webhook = models.Webhook(http_url(url), new_signing_secret(self._random_bytes))
         except ValueError as error:
             raise InvalidInputError(f"The url {error}.", [Fault("#/url", str(error))]) from error
-        await self.store.set_webhook(models.ProjectId(project_id), webhook)
+        await self.store.set_webhook(ProjectId(project_id), webhook)
         return webhook
 
     async def remove_webhook(self, project_id: str) -> None:
         """Remove the project's webhook."""
-        await self.store.set_webhook(models.ProjectId(project_id), None)
+        await self.store.set_webhook(ProjectId(project_id), None)
 
-    async def types(self, project_id: str) -> Sequence[models.NotificationType]:
+    async def types(self, project_id: str) -> Sequence[NotificationType]:
         """The project's notification types, oldest first."""
-        return await self._types.types(models.ProjectId(project_id))
+        return await self.store.types(ProjectId(project_id))
 
-    async def add_type(
-        self, project_id: str, name: str, type_id: str | None = None
-    ) -> models.NotificationType:
+    async def add_type(self, project_id: str, name: str, type_id: str | None = None) -> NotificationType:
         """Add a type, which only subscribers to all types receive at first; by default its id is made
         from its name. Raises TypeExistsError, TooManyTypesError.
         """
         name, now_ms = models.checked_name(name), self._clock.now_ms()
         chosen = None if type_id is None else models.checked_type_id(type_id)
 
-        def id_among(taken: AbstractSet[models.TypeId]) -> models.TypeId:
+        def id_among(taken: AbstractSet[TypeId]) -> TypeId:
             return models.type_id_of_name(name, taken) if chosen is None else chosen
 
-        return await self._types.add_type(models.ProjectId(project_id), id_among, name, now_ms, MOST_TYPES)
+        return await self.store.add_type(ProjectId(project_id), id_among, name, now_ms, MOST_TYPES)
 
-    async def rename_type(self, project_id: str, type_id: str, name: str) -> models.NotificationType:
+    async def rename_type(self, project_id: str, type_id: str, name: str) -> NotificationType:
         """Change the displayed name of a type; its id stays. Raises TypeNotFoundError."""
-        return await self._types.rename_type(
-            models.ProjectId(project_id), models.TypeId(type_id), models.checked_name(name)
-        )
+        return await self.store.rename_type(ProjectId(project_id), TypeId(type_id), models.checked_name(name))
 
     async def remove_type(self, project_id: str, type_id: str) -> None:
         """Remove a type, also from every subscription. Raises TypeNotFoundError."""
-        await self._types.remove_type(
-            models.ProjectId(project_id), models.TypeId(type_id), self._clock.now_ms()
-        )
+        await self.store.remove_type(ProjectId(project_id), TypeId(type_id), self._clock.now_ms())
 
     async def analytics(self, project_id: str, first: str | None, last: str | None) -> Analytics:
         """The analytics from the day `first` to the day `last`; by default of the last 30 days."""
         period = read_period(first, last, self._clock.now_ms())
-        by_type: dict[models.TypeId, list[models.DailyFigures]] = {}  # in the order of their first sending
+        by_type: dict[TypeId, list[models.DailyFigures]] = {}  # in the order of their first sending
         for daily in await self.figures(project_id, period.first_day, period.last_day):
             by_type.setdefault(daily.type_id, []).append(daily)
         types = [TypeAnalytics(type_id, days) for type_id, days in by_type.items()]
@@ -267,7 +251,7 @@ class Projects:
 
     async def figures(self, project_id: str, first_day: int, last_day: int) -> list[models.DailyFigures]:
         """The figures from `first_day` to `last_day` (days since the Unix epoch), by day and type."""
-        return await self.store.figures(models.ProjectId(project_id), first_day, last_day)
+        return await self.store.figures(ProjectId(project_id), first_day, last_day)
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the rows of deleted projects; returns how many rows."""
@@ -280,8 +264,7 @@ class ProjectServices(NamedTuple):
     projects: Projects
     subscriptions: Subscriptions
     device_states: DeviceStateStore
-    account_limit: Limit
-    """The limit per account of projects that have no limit of their own."""
+    account_limit: Limit  # the limit per account of projects that have no limit of their own
 
 
 def _publisher(known: Credentials | None, secret: str) -> models.Publisher | None:
@@ -325,7 +308,7 @@ def _day(name: str, text: str) -> int:
     return day
 
 
-def _sum_of(figures: Iterable[models.ReadFigures]) -> models.ReadFigures:
+def _sum_of(figures: Iterable[ReadFigures]) -> ReadFigures:
     return sum(figures, start=models.NO_FIGURES)
 
 
@@ -335,7 +318,7 @@ class SubscriptionShape(Shape):
     notification_types: Annotated[list[str], Field(max_length=MOST_TYPES)] | None = None
 
 
-def read_wanted_types(values: dict[str, Any]) -> tuple[models.TypeId, ...] | None:
+def read_wanted_types(values: dict[str, Any]) -> tuple[TypeId, ...] | None:
     """Read the types of a subscription; None if they are missing, which means all types and later ones."""
     types = check(SubscriptionShape, values).notification_types
-    return None if types is None else tuple(map(models.TypeId, types))
+    return None if types is None else tuple(map(TypeId, types))

@@ -7,30 +7,10 @@ import orjson
 
 from bridge_server.kernel.errors import NotAuthenticatedError
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.projects.models import (
-    ACCOUNT_LIMIT,
-    DailyFigures,
-    IdAmong,
-    NotificationType,
-    Project,
-    ProjectChanged,
-    ProjectDetails,
-    ProjectExistsError,
-    ProjectId,
-    ProjectNotFoundError,
-    ProjectOverview,
-    Publisher,
-    ReadFigures,
-    SecretInfo,
-    SecretNotFoundError,
-    TooManySecretsError,
-    TooManyTypesError,
-    TypeExistsError,
-    TypeId,
-    TypeNotFoundError,
-    Webhook,
-)
+from bridge_server.projects import models
+from bridge_server.projects.models import NotificationType, Project, ProjectChanged, ProjectId, TypeId
 from bridge_server.storage import database as sql
+from bridge_server.storage.database import Transaction
 
 _PROJECT = """
 id, project_id, name, created_at_ms, account_burst, account_interval_us, webhook_url, webhook_secret
@@ -120,23 +100,35 @@ DELETE FROM deliveries WHERE (account, sending) IN
      FROM json_each(?) AS old CROSS JOIN deliveries ON deliveries.sending = old.value LIMIT ?)
 RETURNING sending, read_at_ms
 """
-# Counts deliveries that were deleted unread. Bulk-marked deliveries do not count as lapsed.
-COUNT_LAPSED = """
-INSERT INTO daily_figures (project, type, day, lapsed)
-SELECT sendings.project, sendings.type, sendings.sent_at_ms / 86400000, count(*)
-FROM json_each(?) AS unread CROSS JOIN sendings ON sendings.id = unread.value
-CROSS JOIN projects ON projects.id = sendings.project AND sendings.id > projects.read_through WHERE true
-GROUP BY 1, 2, 3
-ON CONFLICT (project, type, day) DO UPDATE SET lapsed = daily_figures.lapsed + excluded.lapsed
-"""
-COUNT_LAPSED_OF_NOTIFICATIONS = """
-UPDATE notifications SET lapsed = notifications.lapsed + counted.deliveries
-FROM (SELECT sendings.notification, count(*) AS deliveries
-      FROM json_each(?) AS unread CROSS JOIN sendings ON sendings.id = unread.value
-      CROSS JOIN projects ON projects.id = sendings.project AND sendings.id > projects.read_through
-      GROUP BY sendings.notification) AS counted
-WHERE notifications.id = counted.notification
-"""
+
+
+def counting(column: str, joined: str = "") -> tuple[str, str]:
+    """Count deliveries, one for each sending of a JSON array, in this column: by type and day, and by
+    notification. `joined` chooses among them.
+    """
+    return (
+        f"""
+        INSERT INTO daily_figures (project, type, day, {column})
+        SELECT sendings.project, sendings.type, sendings.sent_at_ms / 86400000, count(*)
+        FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value {joined} WHERE true
+        GROUP BY 1, 2, 3
+        ON CONFLICT (project, type, day) DO UPDATE SET {column} = daily_figures.{column} + excluded.{column}
+        """,  # noqa: S608 - a column's name
+        f"""
+        UPDATE notifications SET {column} = notifications.{column} + counted.deliveries
+        FROM (SELECT sendings.notification, count(*) AS deliveries
+              FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value {joined}
+              GROUP BY sendings.notification) AS counted
+        WHERE notifications.id = counted.notification
+        """,  # noqa: S608 - a column's name
+    )
+
+
+# Deliveries that were deleted unread; not the bulk-marked ones.
+COUNT_LAPSED = counting(
+    "lapsed",
+    "CROSS JOIN projects ON projects.id = sendings.project AND sendings.id > projects.read_through",
+)
 DELETE_SENDINGS = """
 DELETE FROM sendings WHERE id IN (SELECT value FROM json_each(?))
     AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.sending = sendings.id)
@@ -230,20 +222,21 @@ class ProjectStore:
     @sql.adding_transaction
     def create(
         self, wanted: Sequence[ProjectId], name: str, digest: bytes, now_ms: int
-    ) -> sql.Transaction[tuple[Project, int]]:
+    ) -> Transaction[tuple[Project, int]]:
         """Store a project with a free id, and its first secret's SHA-256. Raises ProjectExistsError."""
         for project_id in wanted:
             ((created,),) = yield sql.Statement(INSERT_PROJECT, (project_id, name, now_ms))
             if created:
                 project = yield from find_project(project_id)
-                number = sql.scalar(
-                    int, (yield sql.Statement(INSERT_SECRET, (project.number, digest, now_ms)))
-                )
+                row = (project.number, digest, now_ms)
+                number = sql.scalar(int, (yield sql.Statement(INSERT_SECRET, row)))
                 yield ProjectChanged(project_id)
                 return project, number
-        raise ProjectExistsError
+        raise models.ProjectExistsError
 
-    async def overview(self, first_day: int, last_day: int, after: int, limit: int) -> list[ProjectOverview]:
+    async def overview(
+        self, first_day: int, last_day: int, after: int, limit: int
+    ) -> list[models.ProjectOverview]:
         """Projects after this number, oldest first, with their figures of these days."""
         rows = await self.database.read(OVERVIEW, (first_day, last_day, after, limit))
         return [_read_overview(row) for row in rows]
@@ -253,17 +246,17 @@ class ProjectStore:
         return sql.scalar(int, await self.database.read(COUNT_PROJECTS))
 
     @sql.reading
-    def details(self, project_id: ProjectId) -> sql.Transaction[ProjectDetails]:
+    def details(self, project_id: ProjectId) -> Transaction[models.ProjectDetails]:
         """A project with its types, secrets and number of subscribers."""
         project = yield from find_project(project_id)
         types = yield from find_types(project)
         secrets = yield sql.Statement(SECRETS, (project.number,))
         subscribers = sql.scalar(int, (yield sql.Statement(COUNT_SUBSCRIBERS, (project.number,))))
-        kinds, live = [known for _, known in types], [SecretInfo(*secret) for secret in secrets]
-        return ProjectDetails(project, kinds, live, subscribers)
+        kinds, live = [known for _, known in types], [models.SecretInfo(*secret) for secret in secrets]
+        return models.ProjectDetails(project, kinds, live, subscribers)
 
     @sql.transaction(turns=of_project)
-    def delete(self, project_id: ProjectId) -> sql.Transaction[None]:
+    def delete(self, project_id: ProjectId) -> Transaction[None]:
         """Hide the project at once; sweeping deletes its rows later."""
         project = yield from find_project(project_id)
         yield sql.Statement(DELETE_SECRETS, (project.number,))
@@ -278,29 +271,27 @@ class ProjectStore:
         return _read_project(rows[0][1:]), [row[0] for row in rows if row[0] is not None]
 
     @sql.reading
-    def require_live(self, publisher: Publisher) -> sql.Transaction[None]:
+    def require_live(self, publisher: models.Publisher) -> Transaction[None]:
         """Raises NotAuthenticatedError if the project was deleted or the secret was revoked."""
         yield from find_publishing(publisher)
 
     @sql.transaction(turns=of_project)
-    def add_secret(
-        self, project_id: ProjectId, digest: bytes, now_ms: int, limit: int
-    ) -> sql.Transaction[int]:
+    def add_secret(self, project_id: ProjectId, digest: bytes, now_ms: int, limit: int) -> Transaction[int]:
         """Store the SHA-256 of another secret; returns its number. Raises TooManySecretsError."""
         project = yield from find_project(project_id)
         live = yield sql.Statement(SECRETS, (project.number,))
         if len(live) >= limit:
-            raise TooManySecretsError(limit)
+            raise models.TooManySecretsError(limit)
         yield ProjectChanged(project_id)
         return sql.scalar(int, (yield sql.Statement(INSERT_SECRET, (project.number, digest, now_ms))))
 
     @sql.transaction(turns=of_project)
-    def remove_secret(self, project_id: ProjectId, number: int) -> sql.Transaction[None]:
+    def remove_secret(self, project_id: ProjectId, number: int) -> Transaction[None]:
         """Remove a secret. Raises SecretNotFoundError."""
         project = yield from find_project(project_id)
         ((removed,),) = yield sql.Statement(DELETE_SECRET, (project.number, number))
         if not removed:
-            raise SecretNotFoundError
+            raise models.SecretNotFoundError
         yield ProjectChanged(project_id)
 
     async def set_account_limit(self, project_id: ProjectId, limit: Limit | None) -> Project:
@@ -308,7 +299,7 @@ class ProjectStore:
         burst, interval_us = (limit.burst, limit.interval_us) if limit is not None else (None, None)
         return await self._change(project_id, SET_ACCOUNT_LIMIT, burst, interval_us)
 
-    async def set_webhook(self, project_id: ProjectId, webhook: Webhook | None) -> Project:
+    async def set_webhook(self, project_id: ProjectId, webhook: models.Webhook | None) -> Project:
         """Set the project's webhook; None removes it."""
         url, secret = (webhook.url, webhook.signing_secret) if webhook is not None else (None, None)
         return await self._change(project_id, SET_WEBHOOK, url, secret)
@@ -316,52 +307,66 @@ class ProjectStore:
     @sql.reading
     def figures(
         self, project_id: ProjectId, first_day: int, last_day: int
-    ) -> sql.Transaction[list[DailyFigures]]:
+    ) -> Transaction[list[models.DailyFigures]]:
         """The figures of these days, by day and type."""
         project = yield from find_project(project_id)
         rows = yield sql.Statement(FIGURES, (first_day, last_day, project.number))
-        return [DailyFigures(TypeId(kind), day, ReadFigures(*counts)) for kind, day, *counts in rows]
+        return [
+            models.DailyFigures(TypeId(kind), day, models.ReadFigures(*counts)) for kind, day, *counts in rows
+        ]
 
     @sql.transaction(turns=sql.sweeping("projects", TURN_OF_FIGURES))
-    def sweep(self, now_ms: int) -> sql.Transaction[int]:
+    def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of the rows of deleted projects; returns how many rows."""
-        deleted = yield sql.Statement(DELETED_PROJECT)
-        return (yield from _delete_project(deleted[0][0], _SWEEP_SLICE)) if deleted else 0
+        rows = yield sql.Statement(DELETED_PROJECT)
+        if not rows:
+            return 0
+        ((project,),) = rows
+        ((sendings,),) = yield sql.Statement(SENDINGS, (project, _SWEEP_SLICE))
+        swept = yield from delete_sendings(sendings, _SWEEP_SLICE)
+        if swept:
+            return swept
+        missed = sql.scalar(int, (yield sql.Statement(DELETE_MISSED, (project, _SWEEP_SLICE))))
+        if missed:
+            return missed
+        ((notifications,),) = yield sql.Statement(NOTIFICATIONS, (project, _SWEEP_SLICE))
+        swept = sql.scalar(int, (yield sql.Statement(DELETE_COVERED, (notifications, _SWEEP_SLICE))))
+        swept += sql.scalar(int, (yield sql.Statement(DELETE_UNCOVERED_NOTIFICATIONS, (notifications,))))
+        if swept:
+            return swept
+        for statement in SWEEP_DELETED:
+            deleted = sql.scalar(int, (yield sql.Statement(statement, (project, _SWEEP_SLICE))))
+            if deleted:
+                return deleted
+        return 0
 
     @sql.transaction(turns=of_project)
     def _change(
         self, project_id: ProjectId, statement: str, *values: str | int | None
-    ) -> sql.Transaction[Project]:
+    ) -> Transaction[Project]:
         project = yield from find_project(project_id)
         yield sql.Statement(statement, (*values, project.number))
         yield ProjectChanged(project_id)
         return (yield from find_project(project_id))
 
-
-class NotificationTypeStore:
-    """Durable notification types. An unknown project raises ProjectNotFoundError."""
-
-    def __init__(self, database: sql.Database) -> None:
-        self.database = database
-
     @sql.reading
-    def types(self, project_id: ProjectId) -> sql.Transaction[list[NotificationType]]:
+    def types(self, project_id: ProjectId) -> Transaction[list[NotificationType]]:
         """The project's types, oldest first."""
         project = yield from find_project(project_id)
         return [known for _, known in (yield from find_types(project))]
 
     @sql.transaction(turns=of_project)
     def add_type(
-        self, project_id: ProjectId, id_among: IdAmong, name: str, now_ms: int, limit: int
-    ) -> sql.Transaction[NotificationType]:
+        self, project_id: ProjectId, id_among: models.IdAmong, name: str, now_ms: int, limit: int
+    ) -> Transaction[NotificationType]:
         """Add a type, also to subscriptions to all. Raises TypeExistsError, TooManyTypesError."""
         project = yield from find_project(project_id)
         known = {kind.type_id for _, kind in (yield from find_types(project))}
         type_id = id_among(known)
         if type_id in known:
-            raise TypeExistsError
+            raise models.TypeExistsError
         if len(known) >= limit:
-            raise TooManyTypesError(limit)
+            raise models.TooManyTypesError(limit)
         number = sql.scalar(int, (yield sql.Statement(UPSERT_TYPE, (project.number, type_id, name, now_ms))))
         every = [kind.type_id for _, kind in (yield from find_types(project))]
         for (type_set,) in (yield sql.Statement(TYPE_SETS_OF_ALL, (project.number,))):
@@ -371,9 +376,7 @@ class NotificationTypeStore:
         return NotificationType(type_id, name, now_ms)
 
     @sql.transaction(turns=of_project)
-    def rename_type(
-        self, project_id: ProjectId, type_id: TypeId, name: str
-    ) -> sql.Transaction[NotificationType]:
+    def rename_type(self, project_id: ProjectId, type_id: TypeId, name: str) -> Transaction[NotificationType]:
         """Change the name of a type. Raises TypeNotFoundError."""
         project = yield from find_project(project_id)
         number, known = yield from _find_type(project, type_id)
@@ -382,7 +385,7 @@ class NotificationTypeStore:
         return NotificationType(type_id, name, known.created_at_ms)
 
     @sql.transaction(turns=of_project)
-    def remove_type(self, project_id: ProjectId, type_id: TypeId, now_ms: int) -> sql.Transaction[None]:
+    def remove_type(self, project_id: ProjectId, type_id: TypeId, now_ms: int) -> Transaction[None]:
         """Remove a type from the project and from every subscription. Raises TypeNotFoundError."""
         project = yield from find_project(project_id)
         number, _ = yield from _find_type(project, type_id)
@@ -394,22 +397,22 @@ class NotificationTypeStore:
         yield ProjectChanged(project_id)
 
 
-def _find_type(project: Project, type_id: TypeId) -> sql.Transaction[tuple[int, NotificationType]]:
+def _find_type(project: Project, type_id: TypeId) -> Transaction[tuple[int, NotificationType]]:
     for number, known in (yield from find_types(project)):
         if known.type_id == type_id:
             return number, known
-    raise TypeNotFoundError
+    raise models.TypeNotFoundError
 
 
-def find_project(project_id: ProjectId) -> sql.Transaction[Project]:
+def find_project(project_id: ProjectId) -> Transaction[Project]:
     """The project, within a transaction. Raises ProjectNotFoundError."""
     rows = yield sql.Statement(PROJECT, (project_id,))
     if not rows:
-        raise ProjectNotFoundError
+        raise models.ProjectNotFoundError
     return _read_project(rows[0])
 
 
-def find_publishing(publisher: Publisher) -> sql.Transaction[Project]:
+def find_publishing(publisher: models.Publisher) -> Transaction[Project]:
     """The publisher's project as it is now, within a transaction. Raises NotAuthenticatedError."""
     rows = yield sql.Statement(PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
     if not rows:
@@ -417,7 +420,7 @@ def find_publishing(publisher: Publisher) -> sql.Transaction[Project]:
     return _read_project(rows[0])
 
 
-def find_types(project: Project) -> sql.Transaction[list[tuple[int, NotificationType]]]:
+def find_types(project: Project) -> Transaction[list[tuple[int, NotificationType]]]:
     """The project's types and their numbers, oldest first, within a transaction."""
     return [
         (number, NotificationType(TypeId(type_id), name, created))
@@ -428,55 +431,34 @@ def find_types(project: Project) -> sql.Transaction[list[tuple[int, Notification
 def _read_project(row: sql.Row) -> Project:
     """The columns of a project."""
     number, project_id, name, created_at_ms, burst, interval_us, url, secret = row
-    limit = None if burst is None else Limit(ACCOUNT_LIMIT, burst, interval_us)
-    webhook = None if url is None else Webhook(url, secret)
+    limit = None if burst is None else Limit(models.ACCOUNT_LIMIT, burst, interval_us)
+    webhook = None if url is None else models.Webhook(url, secret)
     return Project(number, ProjectId(project_id), name, created_at_ms, limit, webhook)
 
 
-def _read_overview(row: sql.Row) -> ProjectOverview:
+def _read_overview(row: sql.Row) -> models.ProjectOverview:
     """A project, its types, its number of subscribers, and its counts."""
     *columns, types, subscribers, counts = row
     sent_today, *figures = orjson.loads(counts)
     project, kinds = _read_project(tuple(columns)), [NotificationType(*kind) for kind in orjson.loads(types)]
-    return ProjectOverview(project, kinds, subscribers, sent_today, ReadFigures(*figures))
+    return models.ProjectOverview(project, kinds, subscribers, sent_today, models.ReadFigures(*figures))
 
 
-def _delete_project(project: sql.Value, limit: int) -> sql.Transaction[int]:
-    """Delete a slice of a project, by its number, and of all its rows; returns the number of deleted rows."""
-    ((sendings,),) = yield sql.Statement(SENDINGS, (project, limit))
-    swept = yield from delete_sendings(sendings, limit)
-    if swept:
-        return swept
-    missed = sql.scalar(int, (yield sql.Statement(DELETE_MISSED, (project, limit))))
-    if missed:
-        return missed
-    ((notifications,),) = yield sql.Statement(NOTIFICATIONS, (project, limit))
-    swept = sql.scalar(int, (yield sql.Statement(DELETE_COVERED, (notifications, limit))))
-    swept += sql.scalar(int, (yield sql.Statement(DELETE_UNCOVERED_NOTIFICATIONS, (notifications,))))
-    if swept:
-        return swept
-    for statement in SWEEP_DELETED:
-        deleted = sql.scalar(int, (yield sql.Statement(statement, (project, limit))))
-        if deleted:
-            return deleted
-    return 0
-
-
-def delete_sendings(sendings: sql.Value, limit: int) -> sql.Transaction[int]:
+def delete_sendings(sendings: sql.Value, limit: int) -> Transaction[int]:
     """Delete up to `limit` deliveries of the sendings in a JSON array, then sendings without deliveries.
     Unread deliveries are counted as lapsed. A notification without an idempotency key is deleted with its
     last sending, unless an account that it has not reached is still kept. Returns the number of deleted rows.
     """
     deliveries = yield sql.Statement(DELETE_DELIVERIES, (sendings, limit))
     unread = sql.json_array(sending for sending, read_at_ms in deliveries if read_at_ms is None)
-    yield sql.Statement(COUNT_LAPSED, (unread,))
-    yield sql.Statement(COUNT_LAPSED_OF_NOTIFICATIONS, (unread,))
+    for statement in COUNT_LAPSED:
+        yield sql.Statement(statement, (unread,))
     emptied = yield sql.Statement(DELETE_SENDINGS, (sendings,))
     notifications = sql.json_array(notification for (notification,) in emptied)
     deleted = yield from delete_unsent_notifications(notifications)
     return len(deliveries) + len(emptied) + deleted
 
 
-def delete_unsent_notifications(notifications: sql.Value) -> sql.Transaction[int]:
+def delete_unsent_notifications(notifications: sql.Value) -> Transaction[int]:
     """Delete notifications without idempotency key, sending or missed account; returns how many."""
     return sql.scalar(int, (yield sql.Statement(DELETE_UNSENT_NOTIFICATIONS, (notifications,))))

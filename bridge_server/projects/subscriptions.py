@@ -10,20 +10,9 @@ from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.secrets import IdMaker
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.store import enqueue
+from bridge_server.projects import models
 from bridge_server.projects.caip10 import account_key
-from bridge_server.projects.models import (
-    MessageOf,
-    NewSubscription,
-    Project,
-    ProjectChanged,
-    ProjectId,
-    Subscription,
-    SubscriptionChange,
-    SubscriptionEvent,
-    TypeId,
-    UnknownTypesError,
-    Webhook,
-)
+from bridge_server.projects.models import Project, ProjectId, Subscription, SubscriptionChange
 from bridge_server.projects.store import INSERT_MEMBER, find_project, find_types, of_project
 from bridge_server.storage import database as sql
 
@@ -53,9 +42,7 @@ INSERT INTO subscriptions (project, account_key, account, account_id, type_set, 
 VALUES (?, ?, ?, ?, ?, ?)
 """
 COUNT_EVENT = "UPDATE projects SET events = events + 1 WHERE id = ? RETURNING events"
-UPDATE_SUBSCRIPTION = """
-UPDATE subscriptions SET type_set = ? WHERE project = ? AND account_key = ?
-"""
+UPDATE_SUBSCRIPTION = "UPDATE subscriptions SET type_set = ? WHERE project = ? AND account_key = ?"
 DELETE_SUBSCRIPTION = "DELETE FROM subscriptions WHERE project = ? AND account_key = ?"
 
 PAGE = """
@@ -80,14 +67,16 @@ class SubscriptionStore:
 
     @sql.adding_transaction(turns=of_project)
     def subscribe(
-        self, project_id: ProjectId, wanted: Sequence[NewSubscription], now_ms: int, message_of: MessageOf
+        self,
+        project_id: ProjectId,
+        wanted: Sequence[models.NewSubscription],
+        now_ms: int,
+        message_of: models.MessageOf,
     ) -> sql.Transaction[list[tuple[Subscription, SubscriptionChange | None]]]:
-        """Store all or none, and queue a message for each change, which is None for what was stored
-        already. Raises UnknownTypesError.
-        """
+        """Store all or none, and queue a message for each change, if any. Raises UnknownTypesError."""
         project = yield from find_project(project_id)
         types = {known.type_id: number for number, known in (yield from find_types(project))}
-        sets: dict[tuple[tuple[TypeId, ...], bool], int] = {}
+        sets: dict[tuple[tuple[models.TypeId, ...], bool], int] = {}
         moved = Counter[int]()
         outcomes = []
         for new in wanted:
@@ -99,12 +88,12 @@ class SubscriptionStore:
             yield from _queue_event(project, *outcome, now_ms, message_of)
             outcomes.append(outcome)
         yield from _count(moved)
-        yield ProjectChanged(project_id)
+        yield models.ProjectChanged(project_id)
         return outcomes
 
     @sql.transaction(turns=of_project)
     def unsubscribe(
-        self, project_id: ProjectId, account_keys: Sequence[str], now_ms: int, message_of: MessageOf
+        self, project_id: ProjectId, account_keys: Sequence[str], now_ms: int, message_of: models.MessageOf
     ) -> sql.Transaction[int]:
         """Remove subscriptions and queue a message to the webhook for each; returns how many."""
         project = yield from find_project(project_id)
@@ -116,7 +105,7 @@ class SubscriptionStore:
                 left = known._replace(types=(), follows_all=False)
                 yield from _queue_event(project, left, SubscriptionChange.UNSUBSCRIBED, now_ms, message_of)
         yield from _count(moved)
-        yield ProjectChanged(project_id)
+        yield models.ProjectChanged(project_id)
         return -moved.total()
 
     @sql.reading
@@ -164,8 +153,8 @@ def account_number(key: str) -> sql.Transaction[int]:
 
 def _subscribe(
     project: Project,
-    new: NewSubscription,
-    chosen: tuple[TypeId, ...],
+    new: models.NewSubscription,
+    chosen: tuple[models.TypeId, ...],
     type_set: int,
     moved: Counter[int],
     now_ms: int,
@@ -190,11 +179,11 @@ def _queue_event(
     subscription: Subscription,
     change: SubscriptionChange | None,
     now_ms: int,
-    message_of: MessageOf,
+    message_of: models.MessageOf,
 ) -> sql.Transaction[None]:
     if change is not None and project.webhook is not None:
         number = sql.scalar(int, (yield sql.Statement(COUNT_EVENT, (project.number,))))
-        event = SubscriptionEvent(change, project.project_id, subscription, number, now_ms)
+        event = models.SubscriptionEvent(change, project.project_id, subscription, number, now_ms)
         yield from enqueue(message_of(event, project.webhook), now_ms)
 
 
@@ -209,18 +198,18 @@ def _read_subscription(row: sql.Row) -> Subscription:
     return Subscription(account, tuple(orjson.loads(types)), subscribed_at_ms, bool(follows_all))
 
 
-def _chosen(new: NewSubscription, types: Mapping[TypeId, int]) -> tuple[TypeId, ...]:
+def _chosen(new: models.NewSubscription, types: Mapping[models.TypeId, int]) -> tuple[models.TypeId, ...]:
     """The wanted types, each once, in the order of the project. Raises UnknownTypesError."""
     if new.types is None:
         return tuple(types)
     unknown = [place for place, type_id in enumerate(new.types) if type_id not in types]
     if unknown:
-        raise UnknownTypesError(unknown, list(types))
+        raise models.UnknownTypesError(unknown, list(types))
     return tuple(type_id for type_id in types if type_id in new.types)
 
 
 def _type_set(
-    project: Project, chosen: tuple[TypeId, ...], follows_all: bool, types: Mapping[TypeId, int]
+    project: Project, chosen: tuple[models.TypeId, ...], follows_all: bool, types: Mapping[models.TypeId, int]
 ) -> sql.Transaction[int]:
     """The number of a choice of types; it is stored if it is new."""
     choice = (project.number, orjson.dumps(chosen).decode(), int(follows_all))
@@ -246,24 +235,21 @@ class Subscriptions:
     """Reads and changes subscriptions. An unknown project raises ProjectNotFoundError."""
 
     def __init__(self, store: SubscriptionStore, clock: Clock, ids: IdMaker) -> None:
-        self.store = store
-        self._clock = clock
-        self._ids = ids
+        self.store, self._clock, self._ids = store, clock, ids
 
     async def subscribe(
-        self, project_id: str, wanted: NewSubscription
+        self, project_id: str, wanted: models.NewSubscription
     ) -> tuple[Subscription, SubscriptionChange | None]:
         """Subscribe an account, or change its types; returns the change too. Raises UnknownTypesError."""
         (outcome,) = await self.subscribe_all(project_id, [wanted])
         return outcome
 
     async def subscribe_all(
-        self, project_id: str, wanted: Sequence[NewSubscription]
+        self, project_id: str, wanted: Sequence[models.NewSubscription]
     ) -> list[tuple[Subscription, SubscriptionChange | None]]:
         """Subscribe several hundred accounts in one transaction. Raises UnknownTypesError."""
-        return await self.store.subscribe(
-            ProjectId(project_id), wanted, self._clock.now_ms(), self._message_of
-        )
+        now_ms = self._clock.now_ms()
+        return await self.store.subscribe(ProjectId(project_id), wanted, now_ms, self._message_of)
 
     async def unsubscribe(self, project_id: str, account_keys: Sequence[str]) -> int:
         """Unsubscribe accounts; returns how many were subscribed."""
@@ -281,7 +267,7 @@ class Subscriptions:
         found = None if key is None else await self.store.find(ProjectId(project_id), key)
         return [found] if found else await self.store.page(ProjectId(project_id), after, limit, text)
 
-    def _message_of(self, event: SubscriptionEvent, webhook: Webhook) -> OutgoingMessage:
+    def _message_of(self, event: models.SubscriptionEvent, webhook: models.Webhook) -> OutgoingMessage:
         message_id, body = self._ids.random_uuid(), write_event(event)
         return OutgoingMessage(
             message_id, webhook.url, body, PROJECT_EVENT, webhook.signing_secret, subject=event.project_id
@@ -296,7 +282,7 @@ def _searched_account(text: str) -> str | None:
         return None
 
 
-def write_event(event: SubscriptionEvent) -> bytes:
+def write_event(event: models.SubscriptionEvent) -> bytes:
     """The JSON of a change of a subscription, with the types after the change."""
     return orjson.dumps(
         {

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -234,19 +234,16 @@ def _row(
     method: str, path: str, name: str, handler: Handler, summary: str, *answers: DescribedAnswer,
     limits: tuple[Limit, ...] = (), waits: bool = False, **about: Any,
 ) -> Route:  # fmt: skip
+    who = "client" if name in _OF_EVERYBODY else "wallet" if name in _OF_WALLETS else "dapp"
     return Route(
         method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
         access=ANY_PAGE, body_limit_bytes=0 if method == "GET" else body_limit_bytes,
-        limits=(every_request, *limits), waits=waits, forgives_slashes=True, who=_who(name),
+        limits=(every_request, *limits), waits=waits, forgives_slashes=True, who=who,
         about=About(
             work=handler, tag=dialect.tag, summary=summary + dialect.mark,
             answers=dialect.answers.get(name, answers), polls=waits, **about,
         ),
     )  # fmt: skip
-
-
-def _who(name: str) -> Literal["client", "dapp", "wallet"]:
-    return "client" if name in _OF_EVERYBODY else "wallet" if name in _OF_WALLETS else "dapp"
 
 
 def _session_id(request: web.Request) -> models.SessionId:

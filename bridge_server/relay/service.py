@@ -67,9 +67,7 @@ class Relay:
         client: str | None,
         afford: Callable[[int], None],
     ) -> models.CallId:
-        """Store a call for the wallet and queue its webhooks; returns its id.
-
-        The session's lifetime is extended, to the minute: most calls of a burst need not write its row.
+        """Store a call for the wallet, extend its session and queue its webhooks; returns its id.
         `client` is the address that the dapp counts to, None when it is exempt. Before webhooks are queued,
         `afford` is called in another thread with the bytes that they take; its errors are raised, and nothing
         is stored.
@@ -114,14 +112,13 @@ class Relay:
     def _messages(
         self, call: models.StoredCall, dapp_name: str, audience: models.CallAudience, client: str | None
     ) -> list[OutgoingMessage]:
+        session_id, new_id = call.session_id, self._ids.random_uuid
+
         def message(webhook: str, notice: bytes, purpose: Purpose) -> OutgoingMessage:
-            message_id = self._ids.random_uuid()
-            return OutgoingMessage(
-                message_id, webhook, notice, purpose, client=client, subject=call.session_id
-            )
+            return OutgoingMessage(new_id(), webhook, notice, purpose, client=client, subject=session_id)
 
         messages = [
-            message(webhook, wire.write_topic_notice(call.session_id), TOPIC_WEBHOOK)
+            message(webhook, wire.write_topic_notice(session_id), TOPIC_WEBHOOK)
             for webhook in audience.webhooks
         ]
         if audience.push is not None:
@@ -191,7 +188,6 @@ class RelayReads:
         return wire.write_payload(call.payload), call.expires_at_ms
 
     def _poll(self, reading: _Reading[Any], any_id: str, wait_seconds: int) -> Awaitable[Cached | None]:
-        """Read the thing of this id, at once or when it has a value."""
         key, now_ms = (reading.kind, any_id), self._clock.now_ms()
         remembered = self._cache.get(key, now_ms)
         if remembered is not None and (remembered.value is not None or not wait_seconds):
@@ -253,11 +249,8 @@ SweepSlice: TypeAlias = Callable[[int, int, int, int], Awaitable[models.SweptSli
 
 def relay_sweeps(store: RelaySweepStore) -> tuple[Sweep, ...]:
     """The sweeps of the relay. Calls go before their sessions."""
-
-    async def sweep_webhooks(now_ms: int) -> int:
-        return await store.sweep_webhooks(now_ms, _SLICE)
-
-    return Walk(store.sweep_calls).sweep, Walk(store.sweep_sessions).sweep, sweep_webhooks
+    webhooks = partial(store.sweep_webhooks, limit=_SLICE)
+    return Walk(store.sweep_calls).sweep, Walk(store.sweep_sessions).sweep, webhooks
 
 
 class Walk:

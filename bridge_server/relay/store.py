@@ -119,14 +119,6 @@ _MANY_ANSWERED = 32
 """The number of answered calls on the list from which the next call takes them off it."""
 
 
-def _of_session(session_id: models.SessionId, *_: object, **__: object) -> sql.Turns:
-    return sql.alone("session", session_id)
-
-
-def _of_call(call: models.StoredCall, *_: object, **__: object) -> sql.Turns:
-    return sql.alone("session", call.session_id)
-
-
 class RelayStore:
     """Durable sessions, calls and statuses. Rows that have expired at `now_ms` count as deleted."""
 
@@ -148,7 +140,7 @@ class RelayStore:
             raise models.SessionNotFoundError
         yield Touched(("session", session_id))
 
-    @sql.transaction(turns=_of_session)
+    @sql.transaction(turns=lambda session_id, *_, **__: sql.alone("session", session_id))
     def delete_session(self, session_id: models.SessionId, now_ms: int) -> sql.Transaction[None]:
         """End the session: nothing of it is known any more. Raises SessionNotFoundError."""
         rows = yield sql.Statement(END_SESSION, (session_id, now_ms))
@@ -170,7 +162,7 @@ class RelayStore:
         rows = self.database.look_up(SESSION_PAYLOAD, (session_id, now_ms))
         return None if rows is None else _slot(rows)
 
-    @sql.adding_transaction(turns=_of_call)
+    @sql.adding_transaction(turns=lambda call, *_, **__: sql.alone("session", call.session_id))
     def add_call(
         self,
         call: models.StoredCall,
@@ -314,17 +306,14 @@ class RelaySweepStore:
     async def sweep_calls(self, now_ms: int, after: int, span: int, limit: int) -> models.SweptSlice:
         """Read the calls of the next `span` numbers; delete at most `limit` that have expired."""
         expired = await self.database.read(EXPIRED_CALLS, (after, after + span, now_ms, limit))
-        deleted = await self._delete_each(expired, SWEEP_CALL, (now_ms, now_ms))
+        deleted = await self._delete(expired, SWEEP_CALL, (now_ms, now_ms)) if expired else 0
         return models.SweptSlice(deleted, await self._last(NEXT_CALL, expired, after + span, limit))
 
     async def sweep_sessions(self, now_ms: int, after: int, span: int, limit: int) -> models.SweptSlice:
         """Read the sessions of the next `span` numbers; delete at most `limit` that have expired."""
         expired = await self.database.read(EXPIRED_SESSIONS, (after, after + span, now_ms, limit))
-        deleted = await self._delete_each(expired, SWEEP_SESSION, (now_ms,))
+        deleted = await self._delete(expired, SWEEP_SESSION, (now_ms,)) if expired else 0
         return models.SweptSlice(deleted, await self._last(NEXT_SESSION, expired, after + span, limit))
-
-    async def _delete_each(self, numbers: list[sql.Row], statement: str, times: tuple[int, ...]) -> int:
-        return await self._delete(numbers, statement, times) if numbers else 0
 
     @sql.transaction(turns=sql.sweeping("relay"))
     def _delete(self, numbers: list[sql.Row], statement: str, times: tuple[int, ...]) -> sql.Transaction[int]:
@@ -336,11 +325,9 @@ class RelaySweepStore:
     async def _last(self, next_statement: str, found: list[sql.Row], end: int, limit: int) -> int | None:
         """The last number read, and numbers after it that name no row; None if none follows."""
         if len(found) == limit:
-            last: int = found[-1][0]
-            return last
-        following: int | None
+            return int(found[-1][0])
         ((following,),) = await self.database.read(next_statement, (end,))
-        return None if following is None else following - 1
+        return None if following is None else int(following) - 1
 
     @sql.transaction(turns=sql.sweeping("webhooks"))
     def sweep_webhooks(self, now_ms: int, limit: int) -> sql.Transaction[int]:

@@ -204,15 +204,14 @@ def write_push_notice(
     session_id: models.SessionId, call_id: models.CallId, push: models.PushDetails, dapp_name: str
 ) -> bytes:
     """The notice of a new call to the wallet's push webhook."""
-    return orjson.dumps(
-        {
-            "sessionId": session_id,
-            "callId": call_id,
-            "pushType": push.type,
-            "pushToken": push.token,
-            "dappName": dapp_name,
-        }
-    )
+    notice = {
+        "sessionId": session_id,
+        "callId": call_id,
+        "pushType": push.type,
+        "pushToken": push.token,
+        "dappName": dapp_name,
+    }
+    return orjson.dumps(notice)
 
 
 def write_topic_notice(topic: str) -> bytes:
@@ -235,49 +234,39 @@ def _push(shape: SessionUpdateShape) -> models.PushDetails | models.Keep | None:
 
 
 class Dialect(NamedTuple):
-    """The paths and the spelling of the bridge for one kind of client."""
+    """The paths and the spelling of the bridge for one kind of client; by default the protocol's own."""
 
-    path: str
-    """The prefix of the protocol's paths."""
-    route_prefix: str
-    """The prefix of the routes' names, in the log and in the metrics."""
-    opened: Callable[[models.OpenedSession], bytes]
-    """The answer to POST /session/new."""
-    payload: Callable[[bytes, int], bytes]
-    """The answer to a read that found a payload, by the plain answer and its expiry (epoch milliseconds)."""
-    calls_envelope: tuple[bytes, bytes] | None
-    """The text before and after the protocol's own answer to a read of calls."""
-    forgiven: tuple[type[BridgeError], ...]
-    """The errors that are no failure of reading or ending a session: it reads as one without a payload."""
     tag: str
-    """The heading of its routes in the description, and what each summary ends with."""
-    mark: str
+    """The heading of its routes in the description."""
     answers: Mapping[str, tuple[DescribedAnswer, ...]]
     """The described answers that are the dialect's own, by the names of the protocol's routes."""
+    path: str = ""
+    """The prefix of the protocol's paths."""
+    route_prefix: str = ""
+    """The prefix of the routes' names, in the log and in the metrics."""
+    mark: str = ""
+    """The end of each summary in the description."""
+    opened: Callable[[models.OpenedSession], bytes] = write_opened
+    """The answer to POST /session/new."""
+    payload: Callable[[bytes, int], bytes] = lambda plain, _: plain
+    """The answer to a read that found a payload, by the plain answer and its expiry (epoch milliseconds)."""
+    calls_envelope: tuple[bytes, bytes] | None = None
+    """The text before and after the protocol's own answer to a read of calls."""
+    forgiven: tuple[type[BridgeError], ...] = ()
+    """The errors that are no failure of reading or ending a session: it reads as one without a payload."""
 
 
 NOTHING_YET = DescribedAnswer(204, "There is none yet.")
+_OPENED = DescribedAnswer(200, "The session's id, a UUID of version 7.", OpenedSessionAnswer)
 _FOUND = DescribedAnswer(200, "The payload.", StoredPayloadAnswer)
+_CALLS = DescribedAnswer(200, "The calls; an empty object if there are none.", dict[str, StoredPayloadAnswer])
 
 PLAIN = Dialect(
-    path="",
-    route_prefix="",
-    opened=write_opened,
-    payload=lambda plain, _: plain,
-    calls_envelope=None,
-    forgiven=(),
     tag="Bridge",
-    mark="",
     answers={
-        "open-session": (
-            DescribedAnswer(200, "The session's id, a UUID of version 7.", OpenedSessionAnswer),
-        ),
+        "open-session": (_OPENED,),
         "session": (_FOUND, NOTHING_YET),
-        "calls": (
-            DescribedAnswer(
-                200, "The calls; an empty object if there are none.", dict[str, StoredPayloadAnswer]
-            ),
-        ),
+        "calls": (_CALLS,),
         "call": (_FOUND,),
         "call-status": (_FOUND, NOTHING_YET),
     },
@@ -315,7 +304,11 @@ def _v07_payload(plain: bytes, expires_at_ms: int) -> bytes:
     return b'{"data":%b,"expires":%d}}' % (without_brace, expires_at_ms)
 
 
+_OPENED_07 = DescribedAnswer(200, "The session's id, and until when it lives.", OpenedSession07Answer)
 _FOUND_07 = DescribedAnswer(200, "The payload, and until when it is kept.", StoredPayload07Answer)
+_CALLS_07 = DescribedAnswer(
+    200, "The calls; `data` is an empty object if there are none.", WaitingCalls07Answer
+)
 
 V07 = Dialect(
     path="/compat/v0.7",
@@ -327,15 +320,9 @@ V07 = Dialect(
     tag="Bridge, generation 0.7",
     mark=" (0.7)",
     answers={
-        "open-session": (
-            DescribedAnswer(200, "The session's id, and until when it lives.", OpenedSession07Answer),
-        ),
+        "open-session": (_OPENED_07,),
         "session": (_FOUND_07, DescribedAnswer(204, "There is none yet, or the session has ended.")),
-        "calls": (
-            DescribedAnswer(
-                200, "The calls; `data` is an empty object if there are none.", WaitingCalls07Answer
-            ),
-        ),
+        "calls": (_CALLS_07,),
         "call": (_FOUND_07,),
         "call-status": (_FOUND_07, NOTHING_YET),
     },

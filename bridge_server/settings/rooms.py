@@ -10,30 +10,9 @@ from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, SecretStr, m
 
 from bridge_server.ethereum.mnemonic import DEVELOPMENT_MNEMONIC, checked_mnemonic
 from bridge_server.kernel.fields import is_loopback
+from bridge_server.settings import types
 from bridge_server.settings.server import ServerSettings, StorageSettings
-from bridge_server.settings.types import (
-    DAY,
-    HOUR,
-    Burst,
-    ChainId,
-    Directory,
-    Duration,
-    File,
-    HostNames,
-    NodeUrl,
-    Origins,
-    ProjectIds,
-    Rate,
-    Seconds,
-    SigningSecret,
-    Token,
-    Tokens,
-    Url,
-    faults_of,
-    secret_of,
-    setting,
-    text_of,
-)
+from bridge_server.settings.types import DAY, HOUR, faults_of, secret_of, setting, text_of
 from bridge_server.wallet.accounts import read_private_keys
 
 _CALL_LIFETIMES = frozenset({"call_ttl", "status_ttl"})
@@ -51,16 +30,18 @@ class RelaySettings(BaseModel, defer_build=True):
     """The relay: lifetimes and limits of sessions, calls and subscriptions."""
 
     relay_body_limit: PositiveInt = setting(256 * 1024, "The largest body the bridge accepts.")
-    sessions_per_minute: Rate = setting(60, "New sessions per client address, in the long run.")
-    sessions_burst: Burst = setting(120, "New sessions per client address, at once.")
-    session_ttl: Seconds = setting(
+    sessions_per_minute: types.Rate = setting(60, "New sessions per client address, in the long run.")
+    sessions_burst: types.Burst = setting(120, "New sessions per client address, at once.")
+    session_ttl: types.Seconds = setting(
         DAY, "A session lives this long from the wallet's last update or the dapp's last call."
     )
-    call_ttl: Seconds = setting(HOUR, "A call lives this long; unless set, at most half of `session_ttl`.")
-    status_ttl: Seconds = setting(
+    call_ttl: types.Seconds = setting(
+        HOUR, "A call lives this long; unless set, at most half of `session_ttl`."
+    )
+    status_ttl: types.Seconds = setting(
         HOUR, "A call status lives this long; unless set, at most half of `session_ttl`."
     )
-    subscription_ttl: Seconds = setting(
+    subscription_ttl: types.Seconds = setting(
         30 * DAY, "A webhook of /subscribe is called this long unless renewed."
     )
     payload_bytes_per_address: PositiveInt = setting(
@@ -100,25 +81,25 @@ class PubSubSettings(BaseModel, defer_build=True):
     """The WebSocket relay of generations 1.x and 2.x: limits of messages, sockets and topics."""
 
     message_limit: PositiveInt = setting(256 * 1024, "The largest message on a WebSocket.")
-    message_ttl: Seconds = setting(DAY, "A message waits this long for a subscriber of its topic.")
+    message_ttl: types.Seconds = setting(DAY, "A message waits this long for a subscriber of its topic.")
     max_topic_messages: PositiveInt = setting(1000, "Messages that wait on one topic.")
     max_topic_bytes: PositiveInt = setting(2**20, "Bytes that wait on one topic.")
     max_address_messages: PositiveInt = setting(
         10_000, "Messages that wait and came from one client address."
     )
     max_address_bytes: PositiveInt = setting(16 * 2**20, "Bytes that wait and came from one client address.")
-    messages_per_second: Rate = setting(
+    messages_per_second: types.Rate = setting(
         100,
         "Messages on WebSockets per client address, in the long run; generation 2.x counts one for each "
         "receiver.",
     )
-    messages_burst: Burst = setting(1000, "Messages on WebSockets per client address, at once.")
+    messages_burst: types.Burst = setting(1000, "Messages on WebSockets per client address, at once.")
     max_sockets: PositiveInt = setting(1000, "Open WebSockets per client address.")
     max_socket_topics: PositiveInt = setting(1000, "Topics that one WebSocket may subscribe to.")
     max_address_topics: PositiveInt = setting(
         20_000, "Topics that all WebSockets of a client address may be subscribed to together."
     )
-    heartbeat: Duration = setting(
+    heartbeat: types.Duration = setting(
         30, "Interval of pings on a WebSocket; a client that sends nothing in between is cut off."
     )
     relay_check_audience: bool = setting(
@@ -126,7 +107,7 @@ class PubSubSettings(BaseModel, defer_build=True):
         "Clients of generation 2.x must have made their tokens for this server's URL. "
         "pyWalletConnect signs the name of the public relay, and cannot connect then.",
     )
-    project_ids: ProjectIds = setting(
+    project_ids: types.ProjectIds = setting(
         (), "Project ids of generation 2.x that may connect; by default any, or none."
     )
     max_client_topics: PositiveInt = setting(
@@ -149,18 +130,20 @@ class PubSubSettings(BaseModel, defer_build=True):
 class NotifySettings(BaseModel, defer_build=True):
     """The notification service: limits and lifetimes of notifications."""
 
-    account_rate_per_hour: Rate = setting(
+    account_rate_per_hour: types.Rate = setting(
         2, "Notifications to one account from one project, in the long run."
     )
-    account_burst: Burst = setting(50, "Notifications to one account from one project, at once.")
+    account_burst: types.Burst = setting(50, "Notifications to one account from one project, at once.")
     notify_body_limit: PositiveInt = setting(
         512 * 1024, "The largest body that the notification service accepts."
     )
-    read_notification_ttl: Seconds = setting(90 * DAY, "A notification is kept this long after it was read.")
-    unread_notification_ttl: Seconds = setting(
+    read_notification_ttl: types.Seconds = setting(
+        90 * DAY, "A notification is kept this long after it was read."
+    )
+    unread_notification_ttl: types.Seconds = setting(
         365 * DAY, "A notification is kept at most this long after it was sent."
     )
-    missed_account_ttl: Seconds = setting(
+    missed_account_ttl: types.Seconds = setting(
         30 * DAY, "An account that a notification has not reached is kept this long, with the reason."
     )
     max_missed_accounts: NonNegativeInt = setting(
@@ -177,10 +160,12 @@ class NotifySettings(BaseModel, defer_build=True):
 class InboxSettings(BaseModel, defer_build=True):
     """Inboxes: sign-in, and the lifetime of inbox sessions."""
 
-    inbox_origins: Origins = setting((), "Web pages that may use inboxes, such as https://app.example.org.")
+    inbox_origins: types.Origins = setting(
+        (), "Web pages that may use inboxes, such as https://app.example.org."
+    )
     inbox_body_limit: PositiveInt = setting(64 * 1024, "The largest body that an inbox accepts.")
-    inbox_token_ttl: Seconds = setting(30 * DAY, "A sign-in to an inbox is valid this long.")
-    sign_in_ttl: Seconds = setting(600, "A nonce for a sign-in is valid this long.")
+    inbox_token_ttl: types.Seconds = setting(30 * DAY, "A sign-in to an inbox is valid this long.")
+    sign_in_ttl: types.Seconds = setting(600, "A nonce for a sign-in is valid this long.")
     max_devices: PositiveInt = setting(16, "Devices per account.")
     max_streams: PositiveInt = setting(32, "Open streams per account.")
 
@@ -188,42 +173,44 @@ class InboxSettings(BaseModel, defer_build=True):
 class OutboxSettings(BaseModel, defer_build=True):
     """The outbox: calls of webhooks, and the lifetime of dead letters."""
 
-    webhook_timeout: Duration = setting(10, "How long a webhook may take to answer.")
-    webhook_secret: SigningSecret | None = setting(
+    webhook_timeout: types.Duration = setting(10, "How long a webhook may take to answer.")
+    webhook_secret: types.SigningSecret | None = setting(
         None, "Signs webhooks (Standard Webhooks): whsec_ and 24 to 64 random bytes in Base64."
     )
-    webhook_secret_previous: SigningSecret | None = setting(
+    webhook_secret_previous: types.SigningSecret | None = setting(
         None, "The webhook_secret of before, which signs webhooks too while receivers change."
     )
     allow_private_webhooks: bool = setting(
         False, "Call webhooks at private and loopback addresses too. For development."
     )
-    dead_letter_ttl: Seconds = setting(7 * DAY, "A webhook that failed for good is kept this long.")
+    dead_letter_ttl: types.Seconds = setting(7 * DAY, "A webhook that failed for good is kept this long.")
 
 
 class PushSettings(BaseModel, defer_build=True):
     """The push server: limits of registrations, and the credentials of push services."""
 
     push_body_limit: PositiveInt = setting(64 * 1024, "The largest body that the push server accepts.")
-    push_timeout: Duration = setting(10, "How long a push provider may take to answer.")
+    push_timeout: types.Duration = setting(10, "How long a push provider may take to answer.")
     push_log: bool = setting(True, "Write pushes to devices of type log to the server's log.")
-    clients_per_minute: Rate = setting(60, "New push registrations per client address, in the long run.")
-    clients_burst: Burst = setting(120, "New push registrations per client address, at once.")
-    fcm_credentials: File | None = setting(None, "FCM: the service account's JSON file.")
-    fcm_endpoint: Url | None = setting(None, "FCM: another server than Google's, for tests.")
-    fcm_token_endpoint: Url | None = setting(
+    clients_per_minute: types.Rate = setting(
+        60, "New push registrations per client address, in the long run."
+    )
+    clients_burst: types.Burst = setting(120, "New push registrations per client address, at once.")
+    fcm_credentials: types.File | None = setting(None, "FCM: the service account's JSON file.")
+    fcm_endpoint: types.Url | None = setting(None, "FCM: another server than Google's, for tests.")
+    fcm_token_endpoint: types.Url | None = setting(
         None, "FCM: another token endpoint than the account's own, for tests."
     )
-    apns_key: File | None = setting(None, "APNs: the .p8 file of the signing key.")
+    apns_key: types.File | None = setting(None, "APNs: the .p8 file of the signing key.")
     apns_key_id: str = setting("", "APNs: the key's id, 10 characters.")
     apns_team_id: str = setting("", "APNs: the team's id, 10 characters.")
     apns_topic: str = setting("", "APNs: the app's bundle id.")
     apns_environment: Literal["production", "sandbox"] = setting(
         "production", "APNs: which of Apple's services."
     )
-    apns_endpoint: Url | None = setting(None, "APNs: another server than Apple's, for tests.")
-    apns_ca_file: File | None = setting(None, "APNs: the CA certificates for apns_endpoint, for tests.")
-    vapid_private_key: Token | None = setting(
+    apns_endpoint: types.Url | None = setting(None, "APNs: another server than Apple's, for tests.")
+    apns_ca_file: types.File | None = setting(None, "APNs: the CA certificates for apns_endpoint, for tests.")
+    vapid_private_key: types.Token | None = setting(
         None, "Web Push: the private key that `bridge-server keys vapid` prints."
     )
     vapid_subject: str = setting(
@@ -261,23 +248,25 @@ def _keys() -> Any:
 class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
     """The wallet: authentication, its Ethereum node, approvals, and its keys."""
 
-    rpc_token: Token | None = setting(
+    rpc_token: types.Token | None = setting(
         None, "The bearer token of the wallet; without one, it answers on loopback only."
     )
-    rpc_token_previous: Token | None = setting(
+    rpc_token_previous: types.Token | None = setting(
         None, "The rpc_token of before, which is accepted too while its bearers change."
     )
-    rpc_hosts: HostNames = setting(
+    rpc_hosts: types.HostNames = setting(
         (), "Further host names of the wallet and of the admin API, in the Host header field."
     )
-    rpc_origins: Origins = setting((), "Web pages that may call the wallet, such as https://app.example.org.")
+    rpc_origins: types.Origins = setting(
+        (), "Web pages that may call the wallet, such as https://app.example.org."
+    )
     rpc_body_limit: PositiveInt = setting(2**20, "The largest body that the wallet accepts.")
     holds_wallet: bool = setting(
         True, "false: this process leaves the wallet to another one on the PostgreSQL database."
     )
-    node_url: NodeUrl | None = setting(None, "The Ethereum node's JSON-RPC endpoint, over HTTP.")
-    node_timeout: Duration = setting(10, "How long the node may take to answer.")
-    chain_id: ChainId | None = setting(None, "The wallet's chain; by default the node's.")
+    node_url: types.NodeUrl | None = setting(None, "The Ethereum node's JSON-RPC endpoint, over HTTP.")
+    node_timeout: types.Duration = setting(10, "How long the node may take to answer.")
+    chain_id: types.ChainId | None = setting(None, "The wallet's chain; by default the node's.")
     typed_data_scheme: Literal["eip712", "eip191"] = setting(
         "eip712", "eip191: eth_signTypedData signs its EIP-712 preimage as personal_sign would."
     )
@@ -287,23 +276,23 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
     approve: Literal["auto", "queue"] = setting(
         "auto", "queue: nothing is signed before `bridge-server approvals approve`."
     )
-    approval_timeout: Seconds = setting(300, "A request for approval expires after this time.")
-    settled_request_ttl: Seconds = setting(
+    approval_timeout: types.Seconds = setting(300, "A request for approval expires after this time.")
+    settled_request_ttl: types.Seconds = setting(
         30 * DAY, "Settled transactions and decided approval requests are kept this long."
     )
-    keystore_dir: Directory | None = setting(
+    keystore_dir: types.Directory | None = setting(
         None, "Where the wallet's key files are; by default `keystore` in `data_dir`."
     )
     light_kdf: bool = setting(False, "New key files are faster to open, also for an attacker.")
-    private_keys: Tokens = setting(
+    private_keys: types.Tokens = setting(
         None, "Private keys of the wallet, in hexadecimal, separated by commas. They are never locked."
     )
-    private_keys_file: File | None = setting(None, "A file with keys of the wallet, one on each line.")
+    private_keys_file: types.File | None = setting(None, "A file with keys of the wallet, one on each line.")
     dev_accounts: bool = setting(False, "Add accounts with published keys. For development.")
     dev_account_count: Annotated[int, Field(ge=1, le=1000)] = setting(
         10, "Number of accounts for development."
     )
-    dev_mnemonic: Token = setting(
+    dev_mnemonic: types.Token = setting(
         SecretStr(DEVELOPMENT_MNEMONIC), "The mnemonic of the accounts for development (BIP-39)."
     )
     dev_accounts_public: bool = setting(

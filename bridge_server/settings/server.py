@@ -9,20 +9,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field, PositiveInt, model_validator
 
 from bridge_server.kernel.fields import is_loopback
-from bridge_server.settings.types import (
-    HOUR,
-    Burst,
-    Directory,
-    Duration,
-    Networks,
-    Port,
-    PostgresUrl,
-    Rate,
-    Token,
-    Url,
-    networks,
-    setting,
-)
+from bridge_server.settings import types
+from bridge_server.settings.types import HOUR, networks, setting
 
 SERVER_FILE = "server.json"
 """The file of a running server in its data directory."""
@@ -34,12 +22,12 @@ class ServerSettings(BaseModel, defer_build=True):
     """The addresses of the server and of proxies in front of it."""
 
     host: str = setting("127.0.0.1", "The address to listen on; 0.0.0.0 or :: for every one.")
-    port: Port = setting(8080, "The port to listen on; 0 picks a free one.")
-    public_url: Url | None = setting(
+    port: types.Port = setting(8080, "The port to listen on; 0 picks a free one.")
+    public_url: types.Url | None = setting(
         None, "The URL at which clients reach this server; by default its own address."
     )
-    trusted_proxies: Networks = setting((), "Proxies whose X-Forwarded-For is trusted.")
-    internal_url: Url | None = setting(
+    trusted_proxies: types.Networks = setting((), "Proxies whose X-Forwarded-For is trusted.")
+    internal_url: types.Url | None = setting(
         None,
         "The URL at which other processes on the PostgreSQL database reach this one; by default where it "
         "listens.",
@@ -80,21 +68,21 @@ def _default_data_dir() -> Path:
 class StorageSettings(ServerSettings, defer_build=True):
     """The data directory, the database, the cache and the sweeper."""
 
-    data_dir: Directory = Field(
+    data_dir: types.Directory = Field(
         default_factory=_default_data_dir,
         description="The directory of the database. Only its owner can read it (mode 0700).",
     )
-    database: PostgresUrl | None = setting(
+    database: types.PostgresUrl | None = setting(
         None, "The URL of a PostgreSQL database; by default the database is a file in `data_dir`."
     )
-    database_direct: PostgresUrl | None = setting(
+    database_direct: types.PostgresUrl | None = setting(
         None, "Its URL without the pooler, if `database` names one."
     )
     database_limit: PositiveInt | None = setting(
         None, "The largest size of the database, its log included; by default unlimited."
     )
     cache_bytes: PositiveInt = setting(32 * 2**20, "Memory for cached answers.")
-    sweep_interval: Duration = setting(60, "Interval at which expired rows are deleted.")
+    sweep_interval: types.Duration = setting(60, "Interval at which expired rows are deleted.")
 
     @model_validator(mode="after")
     def _postgresql_is_complete(self) -> Self:
@@ -138,17 +126,21 @@ class StorageSettings(ServerSettings, defer_build=True):
 class WebSettings(BaseModel, defer_build=True):
     """Limits of a client address: requests, connections, unread bytes, and times."""
 
-    quota_exempt: Networks = setting(
+    quota_exempt: types.Networks = setting(
         networks("127.0.0.0/8,::1/128"), "Clients that no quota per address applies to."
     )
-    requests_per_second: Rate = setting(100, "Requests per client address, in the long run.")
-    requests_burst: Burst = setting(1000, "Requests per client address, at once.")
+    requests_per_second: types.Rate = setting(100, "Requests per client address, in the long run.")
+    requests_burst: types.Burst = setting(1000, "Requests per client address, at once.")
     max_wait: Annotated[PositiveInt, Field(le=300)] = setting(25, "The longest long poll.")
     max_address_connections: PositiveInt | None = setting(
         None, "Open connections per client address; by default a quarter of the open files."
     )
-    head_timeout: Duration = setting(10, "A new connection without a request is closed after this time.")
-    unread_timeout: Duration = setting(30, "A client that reads none of its answer for this long is cut off.")
+    head_timeout: types.Duration = setting(
+        10, "A new connection without a request is closed after this time."
+    )
+    unread_timeout: types.Duration = setting(
+        30, "A client that reads none of its answer for this long is cut off."
+    )
     max_address_unread_bytes: PositiveInt = setting(
         32 * 2**20, "Bytes that wait in memory for the clients at one address to read them."
     )
@@ -165,13 +157,13 @@ class ReportingSettings(ServerSettings, defer_build=True):
         "auto", "auto: console on a terminal, JSON otherwise."
     )
     access_log: bool = setting(False, "Log every request, not only errors and slow ones.")
-    slow_request_seconds: Duration = setting(1.0, "A request that takes longer is logged.")
-    metrics_port: Port | None = setting(None, "A separate port for /metrics.")
+    slow_request_seconds: types.Duration = setting(1.0, "A request that takes longer is logged.")
+    metrics_port: types.Port | None = setting(None, "A separate port for /metrics.")
     metrics_host: str | None = setting(None, "The address of metrics_port; by default the value of host.")
-    metrics_token: Token | None = setting(
+    metrics_token: types.Token | None = setting(
         None, "The bearer token of /metrics; without one, the main port has no /metrics."
     )
-    metrics_token_previous: Token | None = setting(
+    metrics_token_previous: types.Token | None = setting(
         None, "The metrics_token of before, which is accepted too while its bearers change."
     )
 
@@ -197,10 +189,10 @@ class ReportingSettings(ServerSettings, defer_build=True):
 class AdminSettings(BaseModel, defer_build=True):
     """The admin API: authentication, and whether its bearer may sign."""
 
-    admin_token: Token | None = setting(
+    admin_token: types.Token | None = setting(
         None, "The bearer token of the admin API; without one, there is no admin API."
     )
-    admin_token_previous: Token | None = setting(
+    admin_token_previous: types.Token | None = setting(
         None, "The admin_token of before, which is accepted too while its bearers change."
     )
     admin_wallet: bool = setting(False, "The bearer of admin_token may approve, reject, unlock and lock.")
@@ -213,7 +205,7 @@ class ConsoleSettings(ServerSettings, defer_build=True):
     """Whether there is a console, and its address."""
 
     console: bool = setting(False, "Pages for the operator at /console: on or off.")
-    console_port: Port | None = setting(
+    console_port: types.Port | None = setting(
         None, "A separate port for /console; by default it is on the server's port."
     )
     console_host: str = setting("127.0.0.1", "The address of console_port.")

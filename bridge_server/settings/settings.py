@@ -176,8 +176,6 @@ def _token_texts(settings: Settings, name: str) -> tuple[str, str | None]:
 
 
 class _NotedReading:
-    """Reads settings, and records the names that were read."""
-
     def __init__(self, settings: Settings, names: set[str]) -> None:
         self._settings = settings
         self._names = names

@@ -1,8 +1,6 @@
 """Sources of settings. A flag wins over the environment, that over the TOML file, that over the default.
-
-A secret may also stand in a file that a variable of the environment names (BRIDGE_ADMIN_TOKEN_FILE), or in a
-systemd credential: these come between the environment and the TOML file. Such a file is not shown by `ps e`,
-`docker inspect` or `systemctl show`, as an environment variable is.
+Between the environment and the TOML file come secrets in files that a variable names
+(BRIDGE_ADMIN_TOKEN_FILE) and systemd credentials, which `ps e` and `docker inspect` do not show.
 """
 
 import os

@@ -18,12 +18,10 @@ DAY = 24 * HOUR
 _IN_MEMORY = ":memory:"
 
 ChainId = Annotated[int, Field(ge=1, lt=2**63)]
-
 Seconds = Annotated[int, Field(gt=0, le=10 * 365 * DAY)]
 Rate = Annotated[float, Field(ge=0.001, le=1_000_000)]
 Burst = Annotated[int, Field(ge=1, le=1_000_000)]
 Duration = Annotated[float, Field(gt=0, le=10 * 365 * DAY)]
-
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 Value = TypeVar("Value")
@@ -92,10 +90,6 @@ class DatabaseUrl(SecretStr):
         return url_without_password(self.get_secret_value())
 
 
-def _database_url(value: DatabaseUrl) -> DatabaseUrl:
-    return DatabaseUrl(checked_url(value.get_secret_value().strip()))
-
-
 def _host_names(value: Any) -> Any:
     if isinstance(value, str):
         text = value.strip()
@@ -147,7 +141,9 @@ HostNames = Annotated[tuple[str, ...], BeforeValidator(_host_names)]
 Url = Annotated[str, AfterValidator(lambda url: http_url(url).rstrip("/"))]
 NodeUrl = Annotated[SecretStr, AfterValidator(_node_url)]
 """Secret, because providers put keys into it."""
-PostgresUrl = Annotated[DatabaseUrl, AfterValidator(_database_url)]
+PostgresUrl = Annotated[
+    DatabaseUrl, AfterValidator(lambda url: DatabaseUrl(checked_url(url.get_secret_value().strip())))
+]
 """Secret, because of its password; the rest of it is shown."""
 Token = Annotated[SecretStr, AfterValidator(_not_empty)]
 Tokens = Annotated[Token | None, BeforeValidator(_joined)]

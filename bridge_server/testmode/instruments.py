@@ -21,7 +21,6 @@ from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.web.traffic import Exchange, TrafficLog, contents
 
 MOST_FAULTS = 100
-
 MOST_KEPT = 2_000
 """The most messages that are kept."""
 
@@ -49,14 +48,14 @@ class Where(StrEnum):
 class FaultRule(NamedTuple):
     """A rule: which attempts fail, and how. The first `after` attempts pass, the following `times` fail
     (None: all of them). `route` is the name of a route, or of a JSON-RPC method at the node; None stands for
-    every one. `status` and `retry_after_seconds` are the answer's; `answer` is the failure in a provider's
+    every one. `status` and `retry_after` (seconds) are the answer's; `answer` is the failure in a provider's
     own words, or `full` or `locked` for the disk. With `drop` the connection is closed without an answer.
     """
 
     where: Where
     route: str | None = None
     status: int | None = None
-    retry_after_seconds: int | None = None
+    retry_after: int | None = None
     answer: str | None = None
     delay_ms: int = 0
     drop: bool = False
@@ -121,14 +120,9 @@ class Sent:
         """The topic or session that the message is about."""
         return self.text("topic", "sessionId")
 
-    @property
-    def account(self) -> str | None:
-        """The account that the message is for."""
-        return self.text("account")
-
     def matches(self, channel: str | None, topic: str | None, account: str | None) -> bool:
-        """Whether the message has these properties; None stands for any."""
-        known, wanted = (self.account or "").lower(), (account or "").lower()
+        """Whether the message has these properties (None: any). An account may be an address alone."""
+        known, wanted = (self.text("account") or "").lower(), (account or "").lower()
         is_account = account is None or known == wanted or known.endswith(f":{wanted}")
         return channel in (None, self.channel) and topic in (None, self.topic) and is_account
 
@@ -149,14 +143,14 @@ class Faults:
 
     def replace(self, rules: Sequence[FaultRule]) -> None:
         """Put these rules in the place of all others."""
-        self._rules = [self._counted(rule) for rule in rules]
-        self._announce()
+        self._rules = []
+        self.add(rules)
 
     def add(self, rules: Sequence[FaultRule]) -> None:
         """Add rules after the others, which keep their counts. Raises InvalidInputError."""
         if len(self._rules) + len(rules) > MOST_FAULTS:
             raise InvalidInputError(f"There are at most {MOST_FAULTS} rules: remove some first.")
-        self._rules += map(self._counted, rules)
+        self._rules += (CountedFault(next(self._numbers), rule) for rule in rules)
         self._announce()
 
     def remove(self, number: int) -> None:
@@ -180,9 +174,6 @@ class Faults:
         for listener in self.on_change:
             listener()
 
-    def _counted(self, rule: FaultRule) -> CountedFault:
-        return CountedFault(next(self._numbers), rule)
-
 
 class SentMessages:
     """The newest messages that left the server, in memory; the oldest go when there are too many."""
@@ -201,9 +192,7 @@ class SentMessages:
     async def matching(
         self, channel: str | None, topic: str | None, account: str | None, wait_seconds: float
     ) -> Sequence[Sent]:
-        """The messages with these properties (None stands for any), oldest first; with a wait, once there is
-        one. An account may be given as an address alone.
-        """
+        """The messages with these properties (None: any), oldest first; with a wait, once there is one."""
 
         async def read() -> Sequence[Sent] | None:
             return [sent for sent in self._kept if sent.matches(channel, topic, account)] or None
@@ -231,15 +220,9 @@ class Instruments(NamedTuple):
 
 def attempted(message: OutgoingMessage, outcome: Outcome, started: float, path: str, route: str) -> Exchange:
     """An attempt to deliver that has begun at `started`, for the record of requests."""
+    status, took_ms = outcome.status or 0, round((perf_counter() - started) * 1_000, 1)
     return Exchange(
-        who=BRIDGE,
-        method="POST",
-        path=path,
-        route=route,
-        status=outcome.status or 0,
-        milliseconds=round((perf_counter() - started) * 1_000, 1),
-        summary=outcome.reason,
-        about=about(message),
+        BRIDGE, "POST", path, route, status, took_ms, summary=outcome.reason, about=about(message)
     )
 
 
@@ -291,4 +274,4 @@ class ObservedWebhooks:
             return Outcome(Verdict.DELIVERED, status=fault.status)
         verdict = Verdict.GONE if fault.status == 410 else Verdict.FAILED
         reason = f"the receiver answered {fault.status} (ordered by the test)"
-        return Outcome(verdict, reason, fault.status, fault.retry_after_seconds)
+        return Outcome(verdict, reason, fault.status, fault.retry_after)

@@ -106,7 +106,7 @@ class Controls:
             self._signals.wake_all(changed=True)  # long polls look whether they wait for something expired
             await self._catch_up()
             rows = await self._tables.rows()
-            await self._sweeper.sweep_without_pauses()
+            await self._sweeper.sweep(pauses=False)
             swept = max(0, rows - await self._tables.rows())
             await self._catch_up()  # what the sweeps have caused
         return ClockState(clock.now_ms(), clock.is_frozen, swept, sent.delivered - delivered_before)

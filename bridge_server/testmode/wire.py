@@ -5,15 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias, cast
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, WithJsonSchema, model_validator
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import near_words
@@ -150,7 +142,12 @@ def read_clock(document: Mapping[str, Any]) -> instruments.ClockMove:
     if not isinstance(frozen, bool):
         raise _fault_at("#/frozen", "must be true or false")
     if now is not None:
-        return instruments.ClockMove(now_us=_moment_ms(now) * 1_000, frozen=frozen)
+        if not isinstance(now, str):
+            raise _fault_at("#/now", "must be a date and time as in RFC 3339, such as 2027-01-15T08:00:00Z")
+        try:
+            return instruments.ClockMove(now_us=milliseconds_of(now) * 1_000, frozen=frozen)
+        except ValueError as error:
+            raise _fault_at("#/now", str(error)) from error
     if "frozen" in document:
         raise _fault_at("#/frozen", "goes with 'now': a clock that is advanced goes on as it did")
     if isinstance(advance, bool) or not isinstance(advance, int | float) or not math.isfinite(advance):
@@ -178,21 +175,8 @@ def read_after(query: Mapping[str, str]) -> int:
 
 def clock_fields(reading: instruments.ClockState) -> TestClockAnswer:
     """The clock after a move, and how much became due by it."""
-    return {
-        "now": rfc3339(reading.now_ms),
-        "frozen": reading.frozen,
-        "swept": reading.swept,
-        "delivered": reading.delivered,
-    }
-
-
-def _moment_ms(moment: Any) -> int:
-    if not isinstance(moment, str):
-        raise _fault_at("#/now", "must be a date and time as in RFC 3339, such as 2027-01-15T08:00:00Z")
-    try:
-        return milliseconds_of(moment)
-    except ValueError as error:
-        raise _fault_at("#/now", str(error)) from error
+    now_ms, frozen, swept, delivered = reading
+    return {"now": rfc3339(now_ms), "frozen": frozen, "swept": swept, "delivered": delivered}
 
 
 def _fault_at(pointer: str, detail: str) -> InvalidInputError:
@@ -208,7 +192,7 @@ def sent_fields(sent: instruments.Sent) -> SentMessageAnswer:
         "outcome": sent.outcome,
         "reason": sent.reason or None,
         "topic": sent.topic,
-        "account": sent.account,
+        "account": sent.text("account"),
         "url": sent.url,
         "token": sent.token,
         "title": sent.text("title"),
@@ -250,10 +234,8 @@ Words: TypeAlias = Mapping[instruments.Where, frozenset[str] | None]
 """The answers that a rule may give, by place; None stands for any, and a place without an entry has none."""
 
 
-class FaultShape(BaseModel):
+class FaultShape(BaseModel, extra="forbid", frozen=True):
     """A rule as a test writes it. A mistyped member is refused: its rule would never strike."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     where: Literal["request", "webhook", "fcm", "apns", "webpush", "node", "disk"]
     route: str | None = None
@@ -298,10 +280,8 @@ def read_faults(document: Any, routes: Routes, words: Words) -> Sequence[instrum
     rules = []
     for shape in shapes:
         route = shape.route and named.get(_without_names(shape.route), shape.route)
-        how = (shape.status, shape.retry_after, shape.answer, shape.delay_ms, shape.drop)
-        rules.append(
-            instruments.FaultRule(instruments.Where(shape.where), route, *how, shape.after, shape.times)
-        )
+        fields = shape.model_dump() | {"where": instruments.Where(shape.where), "route": route}
+        rules.append(instruments.FaultRule(**fields))
     wrong = [fault for place, rule in enumerate(rules) for fault in _wrong_names(place, rule, routes, words)]
     if wrong:
         raise _unreadable(wrong)
@@ -352,17 +332,6 @@ def _unreadable(faults: Iterable[Fault]) -> InvalidInputError:
 
 def counted_fields(counted: instruments.CountedFault) -> CountedFaultAnswer:
     """A rule with its hits."""
-    rule = counted.rule
-    fields = {
-        "where": rule.where.value,
-        "route": rule.route,
-        "status": rule.status,
-        "retry_after": rule.retry_after_seconds,
-        "answer": rule.answer,
-        "delay_ms": rule.delay_ms or None,
-        "drop": rule.drop or None,
-        "after": rule.after or None,
-        "times": rule.times,
-    }
-    there = {name: value for name, value in fields.items() if value is not None}
-    return cast(CountedFaultAnswer, {**there, "hits": counted.hits})
+    usual = instruments.FaultRule._field_defaults
+    fields = {name: value for name, value in counted.rule._asdict().items() if value != usual.get(name)}
+    return cast(CountedFaultAnswer, {**fields, "hits": counted.hits})

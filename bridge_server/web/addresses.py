@@ -20,12 +20,10 @@ UNKNOWN = "unknown"
 _FORWARDED_FOR = istr("X-Forwarded-For")
 _IPV6_CUSTOMER_BITS = 64
 _WITH_PORT = re.compile(r"\[([^\[\]]+)\](?::[0-9]{1,5})?|([^:]+):[0-9]{1,5}", re.ASCII)
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:]+))(?::[0-9]*)?", re.IGNORECASE)
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 log = structlog.get_logger()
-
-_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:]+))(?::[0-9]*)?", re.IGNORECASE)
-
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 Network: TypeAlias = IPv4Network | IPv6Network
 

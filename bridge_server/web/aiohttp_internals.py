@@ -1,23 +1,15 @@
-"""The private names of aiohttp that are used, all in one place. An aiohttp without them is used all the same.
+"""The private names of aiohttp that are used, all in one place. With an aiohttp that lacks them its own ways
+are taken.
 
-A server that stops, or has too many connections, must know of each whether a request has come, whether its
-body is still on its way, and whether the next is waited for; aiohttp has no public way to ask. Without these
-attributes silent connections end only with aiohttp's keep-alive, idle ones make no room, and a body that
-arrives while the server stops is lost.
-
-Where an operator may look, a few facts of every request are kept. aiohttp's public properties are computed
-and kept with the request, which costs more than all that is done with them: `QuickMatch` has some of them,
-and `noted_of` and `peer_key_of` read private attributes. Without these each request is kept by itself.
-
-An answer that is whole needs none of what aiohttp prepares for one that may be streamed: `ReadyResponse`
-fills in its attributes, and makes a mapping of its headers only for somebody who asks. A path with at most
-one id is found in a dictionary (`quick_routes`); aiohttp walks along the parts of a path and asks each
-candidate's pattern. A body that has come is taken as it is (`take_body`). Without these attributes aiohttp's
-own ways are taken.
-
-aiohttp puts every frame of a WebSocket into a queue and wakes the task that reads it, which costs more than
-the reading. With a queue of this module, a text frame is processed as soon as it has come, in a callback of
-the event loop, unless another one waits. Without that, the task processes every frame.
+`ObservedHandler`: a server that stops, or has too many connections, must know which have sent a request, wait
+for the next, or are sending a body. Otherwise silent connections end only with aiohttp's keep-alive, idle
+ones make no room, and a body that arrives while the server stops is lost.
+`QuickMatch`, `noted_of`, `peer_key_of`: aiohttp's public properties are computed and kept with each request,
+which costs more than all that the record of requests does with them.
+`ReadyResponse`: a whole answer needs nothing of what aiohttp prepares for one that may be streamed.
+`quick_routes`: a path with at most one id is found in a dictionary; aiohttp asks the pattern of each route.
+`FrameQueue`: aiohttp wakes a task for each frame of a WebSocket, which costs more than reading it. With this
+queue a text frame is processed in a callback of the event loop as soon as it has come.
 """
 
 import asyncio
@@ -42,10 +34,8 @@ except ImportError:  # a version of aiohttp that was not tested
 PREFER = istr("Prefer")  # looked up in a third of the time that a plain text takes
 
 LATER = WSMsgType.CONTINUATION
-"""The type of a message in the queue whose data is a future: the rest of the processing of a text frame.
-
-aiohttp joins continuation frames, and puts none into a queue.
-"""
+"""The type of a message whose data is a future, the rest of the processing of a text frame. aiohttp joins
+continuation frames, and puts none into a queue."""
 
 _IS_TEXT = WSMsgType.TEXT  # looked up once: access to an enumeration's member is slow
 _PAUSED_ABOVE_BYTES = 256 * 1024
@@ -54,12 +44,10 @@ _OF_REQUESTS = frozenset({"_match_info", "_message", "_payload", "_protocol", "_
 _OF_BODIES = (
     "_buffer", "_buffer_offset", "_cursor", "_exception", "_http_chunk_splits", "_protocol", "_size",
 )  # fmt: skip
-_OF_RESPONSES = frozenset(
-    {
-        "_state", "_headers", "_status", "_reason", "_body", "_compressed_body", "_zlib_executor_size",
-        "_zlib_executor",
-    }
-)  # fmt: skip
+_OF_RESPONSES = {
+    "_state", "_headers", "_status", "_reason", "_body", "_compressed_body", "_zlib_executor_size",
+    "_zlib_executor",
+}  # fmt: skip
 _OF_MATCHES = ("_route", "_apps", "_current_app", "_frozen")
 _UNCOMPRESSED_BYTES = 1_024
 _REASONS = {each.value: each.phrase for each in HTTPStatus}
@@ -289,6 +277,8 @@ class ObservedHandler(web.RequestHandler):
     """A connection of aiohttp that reports its state."""
 
     __slots__ = ()
+    peer_key: str | None
+    """The key under which its address is counted; None if no limit per address applies to it."""
 
     @property
     def has_asked(self) -> bool:
@@ -297,7 +287,7 @@ class ObservedHandler(web.RequestHandler):
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that it asked for was answered."""
+        """Whether it waits for its next request: every earlier one was answered."""
         return (
             _HAS_KNOWN_ATTRIBUTES
             and self._request_count > 0
@@ -319,6 +309,11 @@ class ObservedHandler(web.RequestHandler):
         """Raise the error where the body of the request that is under way is waited for."""
         if _HAS_KNOWN_ATTRIBUTES and self._current_request is not None:
             self._current_request.content.set_exception(error)
+
+    def cut(self) -> None:
+        """Break it off at once, whatever is under way."""
+        if self.transport is not None:
+            self.transport.abort()
 
 
 class FrameQueue(WebSocketDataQueue):

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 from time import time
@@ -17,20 +16,18 @@ from aiohttp.helpers import rfc822_formatted_time
 from multidict import CIMultiDict, CIMultiDictProxy, istr
 
 from bridge_server.kernel.errors import BridgeError
-from bridge_server.kernel.values import dataclass
 from bridge_server.kernel.version import NAME
 from bridge_server.web.aiohttp_internals import ReadyResponse, lets_be_quick
 from bridge_server.web.connection import Connection, connection_of
 
 _SHORT_BYTES = 64 * 1024
 _NO_CONTENT = 204
+_MOST_HEADS = 256
 
 REQUEST_ID_HEADER = istr("X-Request-ID")
 _POLICY, _STANDING = istr("RateLimit-Policy"), istr("RateLimit")
 _EXPOSED = "Link, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-ID"
 _SHARED_WITH_ANY = f"Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: {_EXPOSED}\r\n"
-
-_MOST_HEADS = 256
 
 log = structlog.get_logger()
 
@@ -38,12 +35,10 @@ MOST_BUFFERED_BYTES = 256 * 1024
 """The unread bytes of a slow client; with more, the connection ends and the client resumes."""
 
 _OPENING = b"retry: 2000\n\n"
-
 KEEP_ALIVE = b":\n\n"
 """A comment, which clients ignore."""
 
 _ETAG_DIGITS = 32
-
 _MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 _DIGEST_DIGITS = 12
 
@@ -65,24 +60,18 @@ def ready_made(headers: Mapping[str, str]) -> CIMultiDictProxy[str]:
 
 
 _JSON = ready_made({"Content-Type": "application/json"})
-
 _NOTHING = ready_made({})
-
 _TEXT = ready_made({"Content-Type": "text/plain; charset=utf-8"})
-
 _EVENT_HEADERS = ready_made(
     {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 )
 
-
 _heads: dict[tuple[int, int], tuple[bytes, int, CIMultiDictProxy[str]]] = {}
 """The beginnings of heads by their status and the identity of their ready-made headers, each with the second
-in which it was made, and with the headers, which are kept alive. These are constants, some dozens in all.
-"""
+in which it was made, and with the headers, which are kept alive. These are constants, some dozens in all."""
 
 
 def _head_of(status: int, reason: str, headers: CIMultiDictProxy[str]) -> bytes:
-    """The status line, the ready-made header fields and the date."""
     second = int(time())
     found = _heads.get((status, id(headers)))
     if found is not None and found[1] == second:
@@ -99,16 +88,12 @@ def _lines(status: int, reason: str, headers: Mapping[str, str]) -> str:
 
 
 class WholeAnswer(ReadyResponse):
-    """An answer whose body, bytes or none, is whole from the start and written in one piece.
-
-    aiohttp prepares a response as if it might be streamed, compressed or given cookies, which costs more than
-    all else that a poll costs here. A short answer on a connection that stays open needs none of that: it is
-    a ready-made head, some fields and the body, joined once. In every other case aiohttp's own way is taken,
-    and the headers become a mapping, as they do for everybody who reads or changes them. Header values are
-    not checked: they are constant or were checked before.
-
-    A long answer goes out in slices, each when the one before has left: what waits for a slow client is the
-    body itself, which others may be sent too, and no copy of it.
+    """An answer whose body, bytes or none, is whole from the start. On a connection that stays open a short
+    one is a ready-made head, some fields and the body, joined once: what aiohttp does, in case a response is
+    streamed, compressed or given cookies, costs more than all else of a poll. In every other case aiohttp's
+    way is taken, with the headers as a mapping. Header values are not checked: they are constant or were
+    checked before. A long body goes out in slices: a slow client keeps the body itself waiting, which others
+    may be sent too, and no copy.
     """
 
     ready = _NOTHING
@@ -187,7 +172,6 @@ class WholeAnswer(ReadyResponse):
         return b"".join((head, f"{fields}Content-Length: {len(body)}\r\n\r\n".encode(), body))
 
     def _fields(self) -> str:
-        """The lines of the header fields that the layers have added."""
         fields = ""
         if self.limits is not None:
             policy, standing = self.limits
@@ -404,43 +388,29 @@ class EventStream(web.StreamResponse):
             self._transport.abort()
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    body: bytes = field(repr=False)
-    etag: str
-    headers: CIMultiDictProxy[str]
-
-
 class DocumentPage:
     """Answers the JSON document of `make`, made in a thread when first asked for; 304 to one that has it."""
 
     def __init__(self, make: Callable[[], object]) -> None:
         self._make = make
         self._turn = asyncio.Lock()
-        self._written: _Written | None = None
+        self._written: tuple[bytes, str, CIMultiDictProxy[str]] | None = None
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """The document, which a client may keep and must ask about each time."""
         async with self._turn:
             if self._written is None:
                 self._written = await asyncio.to_thread(self._write)
-        written = self._written
-        known = request.if_none_match or ()
-        if any(tag.value in (written.etag, "*") for tag in known):
-            return web.Response(status=304, headers=written.headers)
-        return WholeAnswer(body=written.body, headers=written.headers)
+        body, etag, headers = self._written
+        if any(tag.value in (etag, "*") for tag in request.if_none_match or ()):
+            return web.Response(status=304, headers=headers)
+        return WholeAnswer(body=body, headers=headers)
 
-    def _write(self) -> _Written:
+    def _write(self) -> tuple[bytes, str, CIMultiDictProxy[str]]:
         body = orjson.dumps(self._make())
         etag = sha256(body).hexdigest()[:_ETAG_DIGITS]
         headers = {"Content-Type": "application/json", "Cache-Control": "no-cache", "ETag": f'"{etag}"'}
-        return _Written(body, etag, ready_made(headers))
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    body: bytes = field(repr=False)
-    headers: CIMultiDictProxy[str]
+        return body, etag, ready_made(headers)
 
 
 STYLESHEET = Path(__file__).parent / "pages.css"
@@ -452,22 +422,17 @@ class StaticFiles:
 
     def __init__(self, root: str, files: Iterable[Path]) -> None:
         self._root = root
-        self._files: dict[str, _File] = {}
-        self.paths: Mapping[str, str] = {
-            path.name: self._add(path) for path in files if path.suffix in _MEDIA_TYPES
-        }
+        self._files: dict[str, tuple[bytes, CIMultiDictProxy[str]]] = {}
+        self.paths = {path.name: self._add(path) for path in files if path.suffix in _MEDIA_TYPES}
         """The path of each file, by its name."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """The file that the path names."""
-        return self.file(request.match_info["name"])
-
-    def file(self, name: str) -> web.Response:
-        """The file of this name with its digest. Raises HTTPNotFound."""
-        file = self._files.get(name)
-        if file is None:
+        """The file that the path names, with its digest. Raises HTTPNotFound."""
+        name = request.match_info["name"]
+        if name not in self._files:
             raise web.HTTPNotFound
-        return WholeAnswer(body=file.body, headers=file.headers)
+        body, headers = self._files[name]
+        return WholeAnswer(body=body, headers=headers)
 
     def _add(self, path: Path) -> str:
         body = path.read_bytes()
@@ -478,7 +443,7 @@ class StaticFiles:
             "X-Content-Type-Options": "nosniff",
             "Cross-Origin-Resource-Policy": "same-origin",
         }
-        self._files[name] = _File(body, ready_made(headers))
+        self._files[name] = body, ready_made(headers)
         return f"{self._root}/{name}"
 
 

@@ -35,6 +35,7 @@ WEB_URL = WithJsonSchema({"type": "string", "format": "uri", "pattern": "^[Hh][T
 
 _PLACES_NAMED = 10
 _CONTAINERS = frozenset((dict, list))
+_KINDS_OF_JSON = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,9 @@ def require_json(request: web.Request, *, is_declared: bool = False, is_labelled
     if content_type is None and is_declared:
         raise UnsupportedMediaError("Say 'Content-Type: application/json'.")
     if is_labelled and content_type is not None and content_type != "application/json":
-        _require_json_type(request.content_type)
+        kind = request.content_type
+        if kind != "application/json" and not kind.endswith("+json"):
+            raise UnsupportedMediaError(f"Send the body as application/json, not as {kind}.")
 
 
 def parse_object(body: bytes, *, is_opaque: bool = False) -> JsonObject:
@@ -92,7 +95,8 @@ def parse_object(body: bytes, *, is_opaque: bool = False) -> JsonObject:
         detail = f"The body is not JSON: {error}." if body else "The body is empty; send a JSON object."
         raise InvalidInputError(detail) from error
     if not isinstance(values, dict):
-        raise InvalidInputError(f"The body must be a JSON object, not {_kind_of_json(values)}.")
+        kind = _KINDS_OF_JSON.get(type(values), "a number")
+        raise InvalidInputError(f"The body must be a JSON object, not {kind}.")
     _check_size(body, values, None if is_opaque else MAX_VALUES, "The body")
     if orjson.dumps(values) == body:  # as browsers write it; such a body has no second reading
         return JsonObject(values, None)
@@ -115,16 +119,6 @@ def parse_value(text: bytes, what: str, most_values: int) -> Any:
     if orjson.dumps(value) == text:  # it has no second reading, nor an integer that became a float
         return value
     return _read_again(_decode_exactly, text, what)
-
-
-def _require_json_type(content_type: str) -> None:
-    if content_type != "application/json" and not content_type.endswith("+json"):
-        raise UnsupportedMediaError(f"Send the body as application/json, not as {content_type}.")
-
-
-def _kind_of_json(value: object) -> str:
-    kinds = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
-    return kinds.get(type(value), "a number")
 
 
 def _load_with_any_number(body: bytes) -> Any:
@@ -210,11 +204,12 @@ def check(shape: type[AnyShape], values: dict[str, Any], found: Sequence[Fault] 
     try:
         checked = shape.model_validate(values)
     except ValidationError as error:
-        faults += [
-            Fault(_pointer(fault["loc"]), _sentence(fault["type"], fault["msg"])) for fault in error.errors()
-        ]
+        faults += map(_fault, error.errors())
     if faults:
-        raise InvalidInputError(f"The body has faults at {_places(faults)}.", faults)
+        places = ", ".join(fault.pointer for fault in faults[:_PLACES_NAMED])
+        if len(faults) > _PLACES_NAMED:
+            places += f" and {len(faults) - _PLACES_NAMED} more"
+        raise InvalidInputError(f"The body has faults at {places}.", faults)
     return checked
 
 
@@ -236,7 +231,6 @@ def misspelled(shape: type[Shape], values: Any, place: str = "#") -> list[Fault]
 
 @lru_cache(maxsize=64)
 def _names_of(shape: type[Shape]) -> tuple[dict[str, str], dict[str, type[Shape] | None]]:
-    """The members of a shape by their letters; and their own shapes by their names."""
     kinds = {name: field.annotation for name, field in shape.model_fields.items()}
     inner = {
         name: kind if isinstance(kind, type) and issubclass(kind, Shape) else None
@@ -249,25 +243,16 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name)).casefold()
 
 
-def _places(faults: Sequence[Fault]) -> str:
-    places = [fault.pointer for fault in faults[:_PLACES_NAMED]]
-    left = len(faults) - len(places)
-    return ", ".join(places) + (f" and {left} more" if left else "")
-
-
-def _pointer(location: tuple[int | str, ...]) -> str:
-    """A JSON Pointer as a URI fragment (RFC 6901, section 6)."""
-    return "#" + "".join(f"/{_escaped(str(step))}" for step in location)
+def _fault(error: Any) -> Fault:
+    """A fault that pydantic found; its pointer is a URI fragment (RFC 6901, section 6)."""
+    pointer = "#" + "".join(f"/{_escaped(str(step))}" for step in error["loc"])
+    if error["type"] == "model_type":  # pydantic's own text names the class of the shape
+        return Fault(pointer, "must be an object")
+    return Fault(pointer, error["msg"].removeprefix("Value error, "))
 
 
 def _escaped(step: str) -> str:
     return step.replace("~", "~0").replace("/", "~1")
-
-
-def _sentence(kind: str, message: str) -> str:
-    if kind == "model_type":  # pydantic's own text names the class of the shape
-        return "must be an object"
-    return message.removeprefix("Value error, ")
 
 
 class OpaqueBodies:

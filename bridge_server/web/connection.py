@@ -1,12 +1,10 @@
-"""aiohttp's connection, guarded: its number, its silence and its unread bytes are limited; and requests that
-aiohttp cannot read, answered in this server's own words.
+"""aiohttp's connection with limits of number, silence and unread bytes; and the answers to requests that
+aiohttp cannot read.
 
-A connection is "unread" as soon as one byte does not leave at once: with a high-water mark of 0 aiohttp's
-flow control says just that, and connections whose clients read cost nothing.
-
-aiohttp has no public way to answer a request that it cannot read. `RefusingRunner` relies on two undocumented
-facts: a server calls `request_factory`, and a connection calls `handle_error` for such a request. An aiohttp
-of which this is not true answers in its own words.
+With a high-water mark of 0 aiohttp's flow control says when a byte does not leave at once: connections whose
+clients read cost nothing. aiohttp has no public way to answer a request that it cannot read: `RefusingRunner`
+relies on a server calling `request_factory`, and a connection `handle_error`. An aiohttp of which this is not
+true answers in its own words.
 """
 
 import asyncio
@@ -25,7 +23,7 @@ from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, InvalidU
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from bridge_server.kernel.errors import LimitError, UnavailableError
+from bridge_server.kernel.errors import LimitError
 from bridge_server.web.aiohttp_internals import ObservedHandler, QuickRoute, has_known_sockets, quick_routes
 from bridge_server.web.open_connections import Backlog, Connections
 
@@ -37,13 +35,8 @@ TYPE_PREFIX = "urn:bridge-server:problem:"
 PAGES_PATH = "/docs"
 """The path of the first page of the documentation."""
 
-_HELP_PATH = f"{PAGES_PATH}/errors"
-"""The path of the pages about problems; each has a page by its code."""
-
 HAS_PAGES = web.AppKey("has_pages", bool)
-"""Whether an application has the pages about problems. In others the link would lead nowhere: on the ports of
-the metrics and of the console, on the listener for phones, in the control API of the headless wallet.
-"""
+"""Whether an application has the pages about problems. On other ports a link to them would lead nowhere."""
 
 QUICK_ROUTES = web.AppKey[tuple[list[QuickRoute], list[tuple[str, web.AbstractRoute]]]]("quick_routes")
 """An application's routes of one id, and its routes without one, by their paths."""
@@ -75,7 +68,7 @@ Refuse: TypeAlias = Callable[[web.BaseRequest, int, str], web.StreamResponse]
 
 def help_link(code: str) -> str:
     """The Link header field of a problem (RFC 8288): the page about its code."""
-    return f'<{_HELP_PATH}/{code}>; rel="help"'
+    return f'<{PAGES_PATH}/errors/{code}>; rel="help"'
 
 
 class RefusingRunner(web.AppRunner):
@@ -121,15 +114,11 @@ def refusing(kind: type[_AnyKind], refuse: Refuse) -> type[_AnyKind]:
 
 def _server_that(refuse: Refuse, kind: type[web.Server]) -> type[web.Server]:
     """A server of this kind whose connections answer unreadable requests with `refuse`."""
-
-    @lru_cache(maxsize=4)
-    def refusing(kind: Any) -> Any:
-        return _with_method(kind, "handle_error", partialmethod(_handle_error, refuse))
+    refusing_kind = lru_cache(maxsize=4)(partial(refusing, refuse=refuse))
 
     def connect(self: web.Server) -> web.RequestHandler:
         connection: Any = kind.__call__(self)
-        kind_of_connection: Any = type(connection)
-        connection.__class__ = refusing(kind_of_connection)
+        connection.__class__ = refusing_kind(cast(Any, type(connection)))
         return cast(web.RequestHandler, connection)
 
     return _with_method(kind, "__call__", connect)
@@ -186,9 +175,7 @@ def _request_for_here(make: Callable[..., Any], message: RawRequestMessage, *oth
 
 
 def _in_origin_form(message: RawRequestMessage) -> RawRequestMessage:
-    """A request whose target is a URL, as its path and its host: the field Host counts no more (RFC 9112,
-    3.2.2). A target that is neither a path nor a URL leads nowhere.
-    """
+    """The request with path and host of its target, if that is a URL (RFC 9112, 3.2.2); else of no route."""
     url = message.url
     host = url.host_subcomponent
     if message.method == hdrs.METH_CONNECT or not url.absolute or host is None:
@@ -197,13 +184,6 @@ def _in_origin_form(message: RawRequestMessage) -> RawRequestMessage:
     headers[hdrs.HOST] = host if url.explicit_port is None else f"{host}:{url.explicit_port}"
     here = URL.build(path=url.raw_path or "/", query_string=url.raw_query_string, encoded=True)
     return message._replace(path=here.raw_path_qs, url=here, headers=CIMultiDictProxy(headers))
-
-
-class StoppedReceivingError(UnavailableError):
-    """The server stops before the rest of the body has come."""
-
-    def __init__(self) -> None:
-        super().__init__("The server stops, and the body had not arrived. Send it again, soon.")
 
 
 class Connection(ObservedHandler):
@@ -263,16 +243,6 @@ class Connection(ObservedHandler):
         """End after the request that is under way, and hear nothing more, unless its body is on its way."""
         if not self.is_receiving:
             super().close()
-
-    def hang_up(self) -> None:
-        self.force_close()
-
-    def cut(self) -> None:
-        if self.backlog is not None:
-            self.backlog.writer.abort()
-
-    def give_up_receiving(self) -> None:
-        self.fail_receiving(StoppedReceivingError())
 
     def serve(self, request: web.BaseRequest) -> None:
         """Behind a proxy, count the bytes written next for the client of this request, not for the peer."""

@@ -1,8 +1,6 @@
-"""JSON-RPC 2.0 (https://www.jsonrpc.org/specification): request objects in, response objects out.
-
-Methods are not known here. Ids that are numbers are answered as they were spelled: a client may look an
-answer up by the text that it sent, and no parser keeps that: 1e2, 100.0 and 100 are one value, -0 and 0 are
-too, and 1e400 is beyond every float.
+"""JSON-RPC 2.0 (https://www.jsonrpc.org/specification): request objects in, response objects out. A number
+that is an id is answered as it was spelled, which no parser keeps (1e2, 100.0 and 100 are one value, and
+1e400 is beyond every float): a client may look an answer up by the text that it sent.
 """
 
 import re

@@ -1,8 +1,6 @@
-"""Limits of callers: an address or a project has a token bucket for each limit, and is charged with each
-request or with each stored byte.
-
-`TokenBuckets` are the buckets as everything that charges uses them. `Quotas` keeps them in memory and on
-disk, for one process; `shared_limits` keeps them in a database that several processes share.
+"""Limits of callers: an address or a project has a token bucket for each limit, charged with each request or
+each stored byte. `Quotas` keeps the buckets of one process in memory and on disk; `web/shared_limits.py`
+keeps buckets in a database that several processes share.
 """
 
 import asyncio
@@ -12,29 +10,22 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from aiohttp import web
 
+from bridge_server.kernel import token_bucket
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, LimitError
 from bridge_server.kernel.events import DomainEvent
-from bridge_server.kernel.token_bucket import (
-    MICROSECONDS,
-    Limit,
-    Spending,
-    reckoned_anew,
-    spend,
-    whole_seconds,
-)
+from bridge_server.kernel.token_bucket import MICROSECONDS, Limit, Spending, spend, whole_seconds
 from bridge_server.kernel.values import dataclass
 from bridge_server.storage.database import Database, Statement, Transaction, scalar, sweeping, transaction
 from bridge_server.web.answers import declare_on
 
-_SECOND_US = 1_000_000
 _WORTH_SAVING_US = 1_000_000
 _SAVED_SHARE = 100
 _BUCKETS_BEFORE_PRUNING = 100_000
-
 _LEAST_INTERVAL_US = 10
 _GAIN_BYTES = 1_024
 _ALL_CLIENTS = "all"
+_SWEEP_SLICE = 500
 
 _SAVE = """
 INSERT INTO buckets (limit_name, key, full_at_us, interval_us) VALUES (?, ?, ?, ?)
@@ -46,8 +37,6 @@ SWEEP = """
 DELETE FROM buckets WHERE (limit_name, key) IN
     (SELECT limit_name, key FROM buckets WHERE full_at_us <= ? LIMIT ?)
 """
-
-_SWEEP_SLICE = 500
 
 BucketId: TypeAlias = tuple[str, str]
 """The limit's name and the caller's key."""
@@ -105,7 +94,7 @@ class QuotaError(LimitError):
 
 def _in_words(limit: Limit) -> str:
     """The limit as a sentence: what may come at once, and what comes back."""
-    many, seconds = _SECOND_US // limit.token_us, whole_seconds(limit.token_us)
+    many, seconds = MICROSECONDS // limit.token_us, whole_seconds(limit.token_us)
     more = f"{many} more every second" if many else f"1 more every {seconds} s"
     return f"The limit is {limit.burst} {limit.name.replace('-', ' ')} at once, and {more}."
 
@@ -150,9 +139,8 @@ class _Shown:
 
 
 def far_from(limits: Sequence[Limit], quotas: "TokenBuckets") -> Callable[[str], Standing | None]:
-    """A function that charges a key one token of each limit while all are far from being reached. It makes no
-    object but the text of a header field. It returns None, and has charged nothing, if `TokenBuckets.charge`
-    is to do it.
+    """A function that charges a key one token of each limit while all are far from reached, and makes no
+    object but texts of header fields. It returns None, and has charged nothing, if `charge` is to do it.
     """
     take_one_each, (standing_of, *others) = quotas.take_one_each, [_Shown(limit).standing for limit in limits]
 
@@ -205,7 +193,7 @@ class TokenBuckets(Protocol):
         """
 
     def require_costs(self, costs: Sequence[Cost]) -> None:
-        """Charge nothing, and raise QuotaError if that could not be charged now."""
+        """Charge nothing, and raise QuotaError if that could not be charged now. Any thread may ask."""
 
     def give_back(self, costs: Sequence[Cost]) -> None:
         """Take charges back: the work was not done."""
@@ -236,7 +224,6 @@ class Quotas:
         self._kept = 0
 
     def charge(self, key: str, limits: tuple[Limit, ...]) -> Charged:
-        """Spend one token of each limit, or none, and return the charges. Raises QuotaError."""
         now_us = self._clock.now_us()
         self._follow(limits, now_us)
         full_at_us = self._full_at_us
@@ -245,7 +232,7 @@ class Quotas:
         ]
         if not all(charge.spending.allowed for charge in charges):
             charges = [
-                self._unspent(charge.limit, key, now_us) if charge.spending.allowed else charge
+                self._spend(Cost(key, charge.limit, 0), now_us) if charge.spending.allowed else charge
                 for charge in charges
             ]
             for charge in charges:
@@ -281,18 +268,15 @@ class Quotas:
         return resets_us
 
     def charge_costs(self, costs: Sequence[Cost]) -> None:
-        """Charge several buckets. Raises QuotaError, and then has charged none. Such a bucket is saved
-        whenever a hundredth of its tokens was spent since: saving it with every commit would be slow.
-        """
+        """Have a bucket saved once a hundredth of it was spent: saving it at every commit would be slow."""
         now_us = self._clock.now_us()
         self._follow([limit for _, limit, _ in costs], now_us)
         charges = [self._spend(cost, now_us) for cost in costs]
         is_allowed = all(charge.spending.allowed for charge in charges)
         if not is_allowed:
-            unspent = [Cost(key, limit, 0) for key, limit, _ in costs]
             charges = [
-                self._spend(cost, now_us) if charge.spending.allowed else charge
-                for cost, charge in zip(unspent, charges, strict=True)
+                self._spend(cost._replace(tokens=0), now_us) if charge.spending.allowed else charge
+                for cost, charge in zip(costs, charges, strict=True)
             ]
         for (key, limit, _), charge in zip(costs, charges, strict=True):
             self._keep_roughly((limit.name, key), charge, now_us)
@@ -323,14 +307,12 @@ class Quotas:
         return taken[0][1]
 
     def standing(self, bucket: BucketId, limit: Limit) -> Charge:
-        """The tokens that are left in a bucket; nothing is spent."""
         return self._spend(Cost(bucket[1], limit, 0), self._clock.now_us())
 
     async def hold(self, _: Sequence[Cost]) -> None:
         """Do nothing: no other process has tokens of these buckets."""
 
     def require_costs(self, costs: Sequence[Cost]) -> None:
-        """Charge nothing, and raise QuotaError if that could not be charged now. Any thread may ask."""
         now_us = self._clock.now_us()
         charges = [self._spend(cost, now_us) for cost in costs]
         if not all(charge.spending.allowed for charge in charges):
@@ -339,8 +321,7 @@ class Quotas:
     def give_back(self, costs: Sequence[Cost]) -> None:
         now_us = self._clock.now_us()
         for key, limit, tokens in costs:
-            charge = self._spend(Cost(key, limit, -tokens), now_us)
-            self._keep_roughly((limit.name, key), charge, now_us)
+            self._keep_roughly((limit.name, key), self._spend(Cost(key, limit, -tokens), now_us), now_us)
 
     def charge_what_is_left(self, costs: Sequence[Cost]) -> None:
         now_us = self._clock.now_us()
@@ -350,10 +331,9 @@ class Quotas:
             self._keep_roughly((limit.name, key), charge, now_us)
 
     def standings(self, key: str, limits: tuple[Limit, ...]) -> Charged:
-        """The tokens that the caller has left of each limit; nothing is spent."""
         now_us = self._clock.now_us()
         self._follow(limits, now_us)
-        return Charged([self._unspent(limit, key, now_us) for limit in limits])
+        return Charged([self._spend(Cost(key, limit, 0), now_us) for limit in limits])
 
     @property
     def has_unsaved(self) -> bool:
@@ -379,9 +359,8 @@ class Quotas:
         self._unsaved.update(bucket for bucket, full in self._full_at_us.items() if full > now_us)
 
     def forget_all(self) -> None:
-        """Have every bucket full again, and nothing to save."""
-        for buckets in (self._full_at_us, self._saved_at_us):
-            buckets.clear()
+        self._full_at_us.clear()
+        self._saved_at_us.clear()
         self._unsaved.clear()
         self._being_saved.clear()
 
@@ -396,7 +375,7 @@ class Quotas:
         for name, key, full_at_us, interval_us in buckets:
             if interval_us is not None:
                 known_us = self._interval_us.setdefault(name, interval_us)
-                full_at_us = reckoned_anew(full_at_us, now_us, interval_us, known_us)
+                full_at_us = token_bucket.reckoned_anew(full_at_us, now_us, interval_us, known_us)
             self._full_at_us[name, key] = full_at_us
 
     def _follow(self, limits: Sequence[Limit], now_us: int) -> None:
@@ -410,12 +389,9 @@ class Quotas:
         self._interval_us[limit.name] = limit.interval_us
         for bucket, full_at_us in self._full_at_us.items():
             if bucket[0] == limit.name:
-                self._full_at_us[bucket] = reckoned_anew(
+                self._full_at_us[bucket] = token_bucket.reckoned_anew(
                     full_at_us, now_us, before_us, limit.interval_us, limit.gain
                 )
-
-    def _unspent(self, limit: Limit, key: str, now_us: int) -> Charge:
-        return Charge(limit, spend(limit, self._full_at_us.get((limit.name, key), 0), now_us, cost=0))
 
     def _spend(self, cost: Cost, now_us: int) -> Charge:
         key, limit, tokens = cost
@@ -458,11 +434,9 @@ def storage_limit(name: str, size_bytes: int, window_seconds: int) -> Limit:
 
 
 class StoredBytes:
-    """Charges clients for the bytes that they store, which come back over the lifetime of the stored data.
-
-    Each client address has a bucket (`bucket_key` returns its key, None for an exempt client), and all
-    clients together have one. They are charged once a body has been found valid, with the size of its stored
-    part.
+    """Charges the bytes that clients store, which come back over the lifetime of the stored data, to a bucket
+    of the client's address (`bucket_key` returns its key, None for an exempt client) and one of all clients.
+    They are charged once a body was found valid, with the size of its stored part.
     """
 
     def __init__(
@@ -493,23 +467,19 @@ class StoredBytes:
             for bucket, limit in self._buckets(address):
                 sizes[bucket] += size_bytes
                 limits[bucket] = limit
-        costs = []
-        for bucket, size_bytes in sizes.items():
-            limit = limits[bucket]
-            costs.append(Cost(bucket[1], limit, min(size_bytes, limit.burst)))
-        await self._quotas.hold(costs)
+        await self._quotas.hold([_cost(bucket, limits[bucket], size) for bucket, size in sizes.items()])
 
     def covers(self, address: str | None, size_bytes: int) -> bool:
         """Whether this many bytes can be charged to the key now; None is exempt. Any thread may call it."""
         try:
-            self._quotas.require_costs(_costs(self._buckets(address), size_bytes))
+            self._quotas.require_costs(costs_of(self._buckets(address), size_bytes))
         except QuotaError:
             return False
         return True
 
     def pay(self, address: str | None, size_bytes: int) -> None:
         """Charge the key for the stored bytes."""
-        self._quotas.charge_what_is_left(_costs(self._buckets(address), size_bytes))
+        self._quotas.charge_what_is_left(costs_of(self._buckets(address), size_bytes))
 
     def _buckets(self, address: str | None) -> tuple[Bucket, ...]:
         own = self.per_address
@@ -538,12 +508,10 @@ class Bill:
         self._loop = asyncio.get_running_loop()
         self._is_charged = True
         self.late: Awaitable[None] | None = None
-        """If not None, to be awaited in the `with` block before anything is stored: the rest of the
-        charge.
-        """
+        """The rest of the charge, to be awaited in the `with` block before anything is stored; None: none."""
         self._reset_us = quotas.take(buckets, size_bytes)
         if self._reset_us is None:
-            late = quotas.charge_costs(self._costs(size_bytes))
+            late = quotas.charge_costs(costs_of(buckets, size_bytes))
             if late is not None:
                 self._is_charged, self.late = False, self._charge_late(late)
 
@@ -558,11 +526,11 @@ class Bill:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and self._is_charged and issubclass(kind, BridgeError):
             for size_bytes in (self._size_bytes, self._more_bytes):
-                self._quotas.give_back(self._costs(size_bytes))
+                self._quotas.give_back(costs_of(self._buckets, size_bytes))
 
     def afford(self, size_bytes: int) -> None:
         """Charge further stored bytes, in the transaction's thread, at each run. Raises QuotaError."""
-        self._quotas.require_costs(self._costs(size_bytes))
+        self._quotas.require_costs(costs_of(self._buckets, size_bytes))
         self._loop.call_soon_threadsafe(self._pay, size_bytes)
 
     def declared_on(self, answer: web.Response) -> web.Response:
@@ -582,15 +550,17 @@ class Bill:
     def _pay(self, size_bytes: int) -> None:
         if not self._more_bytes:
             self._more_bytes = size_bytes
-            self._quotas.charge_what_is_left(self._costs(size_bytes))
-
-    def _costs(self, size_bytes: int) -> list[Cost]:
-        return _costs(self._buckets, size_bytes)
+            self._quotas.charge_what_is_left(costs_of(self._buckets, size_bytes))
 
 
-def _costs(buckets: tuple[Bucket, ...], size_bytes: int) -> list[Cost]:
+def _cost(bucket: BucketId, limit: Limit, size_bytes: int) -> Cost:
     """The charge for this many bytes: a size beyond a whole bucket empties it."""
-    return [Cost(key, limit, min(size_bytes, limit.burst)) for (_, key), limit in buckets]
+    return Cost(bucket[1], limit, min(size_bytes, limit.burst))
+
+
+def costs_of(buckets: Sequence[Bucket], size_bytes: int) -> list[Cost]:
+    """The charge of several buckets for this many bytes."""
+    return [_cost(*bucket, size_bytes) for bucket in buckets]
 
 
 @dataclass(frozen=True, slots=True)

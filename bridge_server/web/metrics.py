@@ -102,19 +102,11 @@ def health_routes(readiness: Readiness) -> tuple[Route, ...]:
         await readiness.check()
         return text_answer("".join(["ready\n", *(f"but {each}\n" for each in readiness.troubles())]))
 
+    runs = DescribedAnswer(200, "It runs.", str, TEXT)
+    works = DescribedAnswer(200, "`ready`, and a line `but ...` for each trouble.", str, TEXT)
+    about_live = About(live, SERVICE_TAG, "Is the process alive", (runs,), needs_database=False)
+    about_ready = About(ready, SERVICE_TAG, "Can the server do its work", (works,))
     return (
-        Route(
-            method="GET", path="/livez", name="livez", handler=live,
-            about=About(
-                work=live, tag=SERVICE_TAG, summary="Is the process alive", needs_database=False,
-                answers=(DescribedAnswer(200, "It runs.", str, TEXT),),
-            ),
-        ),
-        Route(
-            method="GET", path="/readyz", name="readyz", handler=ready,
-            about=About(
-                work=ready, tag=SERVICE_TAG, summary="Can the server do its work",
-                answers=(DescribedAnswer(200, "`ready`, and a line `but ...` for each trouble.", str, TEXT),),
-            ),
-        ),
-    )  # fmt: skip
+        Route("GET", "/livez", "livez", live, about=about_live),
+        Route("GET", "/readyz", "readyz", ready, about=about_ready),
+    )

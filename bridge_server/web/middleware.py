@@ -1,8 +1,5 @@
-"""The layers around a handler, one function each, and the coroutine that runs them.
-
-`Gateway.layers` of `web/serving.py` has their order.
-
-A layer is what it does on entering and on leaving, as plain functions. Only what must wait is awaited: a
+"""The layers around a handler, one function each, and the coroutine that runs them; `Gateway.layers` of
+`web/serving.py` has their order. A layer is what it does on entering and on leaving, as plain functions: a
 coroutine for each layer would cost more than the layers do.
 """
 
@@ -15,31 +12,13 @@ from typing import NamedTuple, TypeAlias
 from aiohttp import hdrs, web
 
 from bridge_server.kernel import errors
-from bridge_server.web import aiohttp_internals, metrics, open_connections, prefer, problems, sockets
+from bridge_server.web import aiohttp_internals, metrics, open_connections, prefer, problems, sockets, traffic
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.answers import EventStream, declare_on, name_on, share_on, share_with
-from bridge_server.web.limits import (
-    NOTHING_CHARGED,
-    Charged,
-    QuotaError,
-    Standing,
-    TokenBuckets,
-    declare,
-    far_from,
-)
+from bridge_server.web.limits import NOTHING_CHARGED, Charged, QuotaError, TokenBuckets, declare, far_from
 from bridge_server.web.recorder import LEFT_OUT, REFUSED_BY, HeldPoll, Note, Observer, asks_to_wait
 from bridge_server.web.request_log import RequestLines, note_failure, note_refusal
 from bridge_server.web.routes import AllowedOrigins, Handler, Identify, Route
-from bridge_server.web.traffic import (
-    CLIENT_LEFT,
-    FIRST_FAILURE,
-    Exchange,
-    Recorded,
-    TrafficLog,
-    contents,
-    made_by,
-    summary_of,
-)
 
 _SWITCHING_PROTOCOLS = 101
 _TOO_MANY_REQUESTS = 429
@@ -59,10 +38,10 @@ class Passage:
     started = 0.0
     held: HeldPoll | None = None
     """The long poll that it is, for the figures of clients."""
-    recorded: Recorded | None = None
+    recorded: traffic.Recorded | None = None
     """The long poll that it is, in the record of test mode."""
-    standing: Standing | None = None
-    """The rest of its limits, of which all are far."""
+    standing: tuple[str, str] | None = None
+    """The header fields RateLimit-Policy and RateLimit, if all of its limits are far."""
     charged: Charged = NOTHING_CHARGED
     """The charge, if one of its limits is near."""
 
@@ -136,9 +115,9 @@ def request_log(
 
     def depart(passage: Passage) -> None:
         seconds = perf_counter() - passage.started
-        count(CLIENT_LEFT, seconds)
+        count(traffic.CLIENT_LEFT, seconds)
         if note is not None:
-            note(passage.request, None, CLIENT_LEFT, passage.started, seconds, passage.held)
+            note(passage.request, None, traffic.CLIENT_LEFT, passage.started, seconds, passage.held)
 
     return Layer(enter, _ending(row, connections, count, lines, note), depart)
 
@@ -210,7 +189,7 @@ def answer_to(error: Exception, request: web.Request, route: str) -> web.StreamR
         note_refusal(request, route, error.status, problems.code_of_http(error), request_id)
         return problems.problem_of_http(error, request)
     if isinstance(error, _OrderedAnswer):
-        return _ordered_answer(request, error.fault)
+        return problems.problem_of_ordered_fault(error.status, error.retry_after_seconds, request)
     if isinstance(error, ConnectionError):  # the client left while its request was read
         raise asyncio.CancelledError from error
     note_failure(request, error, request_id)
@@ -223,22 +202,18 @@ def answer_to(error: Exception, request: web.Request, route: str) -> web.StreamR
 
 def cors(any_origin: bool, origins: AllowedOrigins) -> Layer | None:
     """Let web pages of other origins read the route's answers; None for a route that no page may call."""
-    if any_origin:
-        return Layer(leave=_share_with_any)
-    return _for_origins(origins) if origins else None
 
+    def share_with_any(passage: Passage, response: web.StreamResponse) -> None:
+        if hdrs.ORIGIN in passage.request.headers:
+            share_on(response)
 
-def _share_with_any(passage: Passage, response: web.StreamResponse) -> None:
-    if hdrs.ORIGIN in passage.request.headers:
-        share_on(response)
-
-
-def _for_origins(origins: AllowedOrigins) -> Layer:
-    def leave(passage: Passage, response: web.StreamResponse) -> None:
+    def share_with_some(passage: Passage, response: web.StreamResponse) -> None:
         origin = passage.request.headers.get(hdrs.ORIGIN)
         share_with(response, origin, is_allowed=origin is not None and origin in origins)
 
-    return Layer(leave=leave)
+    if any_origin:
+        return Layer(leave=share_with_any)
+    return Layer(leave=share_with_some) if origins else None
 
 
 # Authentication: a route's guard, its bearer token (RFC 6750), its caller.
@@ -305,9 +280,8 @@ def rate_limits(
 def _charging_addresses(
     row: Route, addresses: ClientAddresses, quotas: TokenBuckets
 ) -> Callable[[Passage], Awaitable[None] | None]:
-    limits, charge, bucket_key, charge_far = (
-        row.limits, quotas.charge, addresses.bucket_key, far_from(row.limits, quotas)
-    )  # fmt: skip
+    limits, charge, bucket_key = row.limits, quotas.charge, addresses.bucket_key
+    charge_far = far_from(limits, quotas)
 
     def enter(passage: Passage) -> Awaitable[None] | None:
         address = bucket_key(passage.request)
@@ -450,9 +424,9 @@ Strike: TypeAlias = Callable[[str], RequestFault | None]
 
 
 class _OrderedAnswer(Exception):  # noqa: N818 - it is no error: the test has ordered it
-    def __init__(self, fault: RequestFault) -> None:
+    def __init__(self, status: int, retry_after_seconds: int | None) -> None:
         super().__init__()
-        self.fault = fault
+        self.status, self.retry_after_seconds = status, retry_after_seconds
 
 
 def faults(row: Route, strike: Strike | None) -> Layer | None:
@@ -476,15 +450,7 @@ async def _suffer(request: web.Request, fault: RequestFault) -> None:
             request.transport.abort()
         raise ConnectionResetError  # as if the client had left
     if fault.status is not None:
-        raise _OrderedAnswer(fault)
-
-
-def _ordered_answer(request: web.Request, fault: RequestFault) -> web.Response:
-    assert fault.status is not None
-    response = problems.problem_of_ordered_fault(fault.status, request)
-    if fault.retry_after_seconds is not None:
-        response.headers["Retry-After"] = str(fault.retry_after_seconds)
-    return response
+        raise _OrderedAnswer(fault.status, fault.retry_after_seconds)
 
 
 # The record of every request with its contents; composed only in test mode.
@@ -492,14 +458,16 @@ def _ordered_answer(request: web.Request, fault: RequestFault) -> web.Response:
 # In production the record keeps no contents, and the outermost layer fills it (`web/recorder.py`).
 
 
-def traffic(row: Route, record: TrafficLog | None) -> Layer | None:
+def recording(row: Route, record: traffic.TrafficLog | None) -> Layer | None:
     """Record every request of the route; None without a record, and for routes that are left out of it."""
     if record is None or not record.keeps_contents or row.who in LEFT_OUT:
         return None
 
     def enter(passage: Passage) -> None:
-        if row.waits and asks_to_wait(passage.request):
-            passage.recorded = record.begin(_beginning(row, passage.request))
+        request = passage.request
+        if row.waits and asks_to_wait(request):
+            exchange = traffic.Exchange(row.who, request.method, request.path_qs, row.name, 0, 0.0)
+            passage.recorded = record.begin(exchange)
 
     async def leave(passage: Passage, response: web.StreamResponse) -> None:
         keep(passage, response, await _sent_body(row, passage.request))
@@ -517,16 +485,14 @@ def traffic(row: Route, record: TrafficLog | None) -> Layer | None:
     return Layer(enter, leave, depart)
 
 
-def _beginning(row: Route, request: web.Request) -> Exchange:
-    return Exchange(row.who, request.method, request.path_qs, row.name, 0, 0.0)
-
-
-def _exchange(row: Route, passage: Passage, response: web.StreamResponse | None, sent: bytes) -> Exchange:
+def _exchange(
+    row: Route, passage: Passage, response: web.StreamResponse | None, sent: bytes
+) -> traffic.Exchange:
     request, seconds = passage.request, perf_counter() - passage.started
-    status = CLIENT_LEFT if response is None else response.status
+    status = traffic.CLIENT_LEFT if response is None else response.status
     written = response.body if isinstance(response, web.Response) else None
     body = bytes(written) if isinstance(written, bytes | bytearray) else b""
-    return Exchange(
+    return traffic.Exchange(
         who="page" if status == _FORBIDDEN and "Origin" in request.headers else row.who,
         method=request.method,
         path=request.path_qs,
@@ -534,10 +500,10 @@ def _exchange(row: Route, passage: Passage, response: web.StreamResponse | None,
         status=status,
         milliseconds=round(seconds * 1_000, 1),
         waited_seconds=0.0 if passage.recorded is None else round(seconds, 3),
-        summary=summary_of(row.name, status, sent, body),
-        request=contents(request.headers, sent),
-        answer=None if response is None else contents(response.headers, body),
-        about=body if made_by(row.name) and status < FIRST_FAILURE else b"",
+        summary=traffic.summary_of(row.name, status, sent, body),
+        request=traffic.contents(request.headers, sent),
+        answer=None if response is None else traffic.contents(response.headers, body),
+        about=body if traffic.made_by(row.name) and status < traffic.FIRST_FAILURE else b"",
     )
 
 

@@ -1,21 +1,18 @@
-"""Every open connection of a server: its limits (connections of an address, silence, unread bytes), and its
-end.
-
-`Guarded` is a connection as this module sees it; `web/connection.py` implements it.
-"""
+"""Every open connection of a server: its limits (of an address, of silence, of unread bytes), and its end."""
 
 import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import islice, takewhile
-from typing import Protocol
 
 import structlog
 from aiohttp import web
 
+from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import ClientAddresses
+from bridge_server.web.aiohttp_internals import ObservedHandler
 
 _LOOK_EVERY_SECONDS = 1.0
 _LOOKS_WITHIN_PATIENCE = 10
@@ -47,9 +44,8 @@ _EXEMPT = "exempt"
 
 @dataclass(slots=True)
 class UnreadLimits:
-    """Limits of bytes that clients have not read yet: for one client address, and for all together.
-    `patience_seconds` is the longest time for which a client may read nothing. The values may be changed at
-    any time.
+    """Limits of bytes that clients have not read yet, and the longest time for which a client may read
+    nothing. The values may be changed at any time.
     """
 
     address_bytes: int
@@ -59,13 +55,10 @@ class UnreadLimits:
 
 @dataclass(slots=True)
 class ConnectionLimits:
-    """Limits of open connections: for one client address, for all together, and of their silence and unread
-    bytes.
-
-    Above `per_address` a new connection is refused. Above `in_all` none is refused, but each new connection
-    ends the oldest one that has sent no request yet, or else one that waits for its next request. A
-    connection is closed when no request has come within `head_seconds`. The values may be changed at any
-    time.
+    """Limits of open connections, which may be changed at any time. Above `per_address`, connections of one
+    client address, a new one is refused. Above `in_all` each new connection ends the oldest one that has sent
+    no request yet, or else one that waits for its next request. A connection is closed when no request has
+    come within `head_seconds`.
     """
 
     per_address: int
@@ -74,33 +67,11 @@ class ConnectionLimits:
     unread: UnreadLimits
 
 
-class Guarded(Protocol):
-    """A connection as `Connections` sees it."""
+class StoppedReceivingError(UnavailableError):
+    """The server stops before the rest of the body has come."""
 
-    @property
-    def peer_key(self) -> str | None:
-        """The key under which its address is counted; None if no limit per address applies to it."""
-
-    @property
-    def has_asked(self) -> bool:
-        """Whether the head of a request has come."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether it waits for its next request: every earlier one was answered."""
-
-    @property
-    def is_receiving(self) -> bool:
-        """Whether the body of a request is on its way."""
-
-    def hang_up(self) -> None:
-        """Close it without an answer."""
-
-    def give_up_receiving(self) -> None:
-        """Answer the request whose body is on its way, without waiting for the rest."""
-
-    def cut(self) -> None:
-        """Break it off at once, whatever is under way."""
+    def __init__(self) -> None:
+        super().__init__("The server stops, and the body had not arrived. Send it again, soon.")
 
 
 class Connections:
@@ -117,9 +88,9 @@ class Connections:
         self.cut = 0
         self.unread = Unread(limits.unread, self._note_cut)
         self._limits = limits
-        self._open: dict[Guarded, None] = {}
+        self._open: dict[ObservedHandler, None] = {}
         self._open_from: Counter[str] = Counter()
-        self._silent_since: dict[Guarded, float] = {}
+        self._silent_since: dict[ObservedHandler, float] = {}
         self._next_look: asyncio.TimerHandle | None = None
         self._refusals = _Tally(
             "connections_refused",
@@ -140,11 +111,11 @@ class Connections:
         """The number of connections of the clients that are counted under this address."""
         return self._open_from.get(address, 0)
 
-    def all(self) -> list[Guarded]:
+    def all(self) -> list[ObservedHandler]:
         """A list of the open connections."""
         return list(self._open)
 
-    def admit(self, connection: Guarded) -> bool:
+    def admit(self, connection: ObservedHandler) -> bool:
         """Register a new connection, for which `forget` is called; False if its address has too many."""
         key = connection.peer_key
         if key is not None:
@@ -160,13 +131,13 @@ class Connections:
             if unused is not None:
                 self.silent += 1
                 self._room_made.count(unused.peer_key or _EXEMPT)
-                unused.hang_up()
+                unused.force_close()
         self._silent_since[connection] = loop.time()
         if self._next_look is None:
             self._look_later(self._limits.head_seconds)
         return True
 
-    def forget(self, connection: Guarded) -> None:
+    def forget(self, connection: ObservedHandler) -> None:
         """Note that a connection is closed."""
         if connection not in self._open:
             return
@@ -206,21 +177,19 @@ class Connections:
         while receiving := [connection for connection in self._open if connection.is_receiving]:
             if loop.time() >= deadline:
                 for connection in receiving:
-                    connection.give_up_receiving()
+                    connection.fail_receiving(StoppedReceivingError())
                 return
             await asyncio.sleep(_ARRIVAL_TICK_SECONDS)
 
     def _end_silent(self) -> None:
-        """Close the connections on which no request came within `head_seconds`."""
         self._next_look = None
         latest = asyncio.get_running_loop().time() - self._limits.head_seconds
-        for connection in list(
-            takewhile(lambda each: self._silent_since[each] <= latest, self._silent_since)
-        ):
+        silent = takewhile(lambda each: self._silent_since[each] <= latest, self._silent_since)
+        for connection in list(silent):
             del self._silent_since[connection]
             if not connection.has_asked:
                 self.silent += 1
-                connection.hang_up()
+                connection.force_close()
         if self._silent_since:
             earliest = next(iter(self._silent_since.values()))
             self._look_later(max(earliest - latest, self._limits.head_seconds / 10))
@@ -230,7 +199,7 @@ class Connections:
         pause_seconds = min(pause_seconds, _LOOK_EVERY_SECONDS)
         self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._end_silent)
 
-    def _longest_silent(self) -> Guarded | None:
+    def _longest_silent(self) -> ObservedHandler | None:
         while self._silent_since:
             oldest = next(iter(self._silent_since))
             del self._silent_since[oldest]
@@ -238,7 +207,7 @@ class Connections:
                 return oldest
         return None
 
-    def _old_idle(self) -> Guarded | None:
+    def _old_idle(self) -> ObservedHandler | None:
         """An idle connection among the first 64; each that was checked goes to the end."""
         for connection in list(islice(self._open, _LOOKS_FOR_IDLE)):
             del self._open[connection]
@@ -299,15 +268,11 @@ class _Account:
 
 
 class Unread:
-    """Counts the bytes that clients have not read yet, and cuts off connections with too many.
-
-    Only connections whose client does not keep up are known here, so the others cost nothing. Bytes are
-    counted per client address and in all. Above a limit, connections are cut off in the order of their rent:
-    unread bytes times the seconds since the client last read any. So a client that reads stays, and a new
-    client is served. One connection is left, however much it has to send: a single answer may be larger than
-    the limit.
-
-    `on_cut` is called with the address of each connection that is cut off.
+    """Counts the bytes that clients have not read yet, per client address and in all, and cuts off
+    connections with too many. Only connections whose client does not keep up are known here: the others cost
+    nothing. Above a limit, connections are cut off in the order of their rent, unread bytes times the seconds
+    since the client last read any: a client that reads stays. One connection is left, since a single answer
+    may be larger than the limit. `on_cut` is called with the address of each connection that is cut off.
     """
 
     def __init__(self, limits: UnreadLimits, on_cut: Callable[[str | None], None]) -> None:
@@ -427,14 +392,11 @@ class Unread:
 
     def _relieve(self) -> None:
         self._is_relief_due = False
-        full = [
-            address
-            for address, account in self._of_address.items()
-            if account.total_bytes > self._limits.address_bytes
-        ]
+        limit = self._limits.address_bytes
+        full = [address for address, account in self._of_address.items() if account.total_bytes > limit]
         for address in full:
             own = [backlog for backlog in self._waiting if backlog.address == address]
-            self._cut_dearest(own, self._of_address[address], self._limits.address_bytes)
+            self._cut_dearest(own, self._of_address[address], limit)
         if self._all.total_bytes > self._limits.total_bytes:
             self._cut_dearest(list(self._waiting), self._all, self._limits.total_bytes)
 
@@ -467,7 +429,6 @@ class Unread:
         self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._look)
 
     def _look(self) -> None:
-        """Cut off each connection that has taken nothing for too long."""
         self._next_look = None
         now = asyncio.get_running_loop().time()
         for backlog in list(self._waiting):

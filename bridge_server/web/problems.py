@@ -3,7 +3,7 @@ the id of a request, which is in its answer, in every problem and in every line 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
 from itertools import count
@@ -23,7 +23,6 @@ REQUEST_ID = web.RequestKey("request_id", str)
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
 
 _MOST_CODES = 256
-_NOTHING_MORE: Mapping[str, Any] = {}
 
 STATUS_OF_KIND: dict[type[errors.BridgeError], int] = {
     errors.InvalidInputError: 400,
@@ -91,7 +90,7 @@ def problem_of_error(error: errors.BridgeError, request: web.Request) -> web.Res
     extras: dict[str, Any] = {}
     if isinstance(error, errors.InvalidInputError) and error.faults:
         extras["errors"] = [{"pointer": fault.pointer, "detail": fault.detail} for fault in error.faults]
-    response = _problem(error.code, error.title, status_of(error), error.detail, request, extras)
+    response = _problem(error.code, error.title, status_of(error), error.detail, request, **extras)
     if isinstance(error, errors.LimitError | errors.UnavailableError):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     if isinstance(error, errors.NotAuthenticatedError):
@@ -102,7 +101,7 @@ def problem_of_error(error: errors.BridgeError, request: web.Request) -> web.Res
 def problem_of_http(error: web.HTTPException, request: web.Request) -> web.Response:
     """The answer to an error that aiohttp raised: an unknown route, a wrong method, a bad header."""
     detail = _DETAIL_OF_STATUS.get(error.status, f"{error.reason}.")
-    response = _problem(code_of_http(error), error.reason, error.status, detail, request, {})
+    response = _problem(code_of_http(error), error.reason, error.status, detail, request)
     if isinstance(error, web.HTTPMethodNotAllowed):
         response.headers["Allow"] = ", ".join(sorted(error.allowed_methods))
     return response
@@ -124,32 +123,31 @@ def problem_of_refusal(status: int, detail: str, request_id: str, has_help: bool
     return _written(code, title, status, detail, request_id, has_help)
 
 
-def problem_of_ordered_fault(status: int, request: web.Request) -> web.Response:
+def problem_of_ordered_fault(
+    status: int, retry_after_seconds: int | None, request: web.Request
+) -> web.Response:
     """The answer that a test has ordered (`serve --test`)."""
     title = HTTPStatus(status).phrase if status in _STATUSES else "An ordered fault"
-    return _problem(ORDERED_FAULT, title, status, "The test has ordered this answer.", request, {})
+    response = _problem(ORDERED_FAULT, title, status, "The test has ordered this answer.", request)
+    if retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(retry_after_seconds)
+    return response
 
 
 def problem_of_bug(request: web.Request) -> web.Response:
     """The answer when the server itself is at fault, without details."""
-    return _problem(*BUG, 500, _DETAIL_OF_STATUS[500], request, {})
+    return _problem(*BUG, 500, _DETAIL_OF_STATUS[500], request)
 
 
 def _problem(
-    code: str, title: str, status: int, detail: str, request: web.Request, extras: dict[str, Any]
+    code: str, title: str, status: int, detail: str, request: web.Request, **extras: Any
 ) -> web.Response:
     has_help = request.app.get(HAS_PAGES, False)
-    return _written(code, title, status, detail, request[REQUEST_ID], has_help, extras)
+    return _written(code, title, status, detail, request[REQUEST_ID], has_help, **extras)
 
 
 def _written(
-    code: str,
-    title: str,
-    status: int,
-    detail: str,
-    request_id: str,
-    has_help: bool,
-    extras: Mapping[str, Any] = _NOTHING_MORE,
+    code: str, title: str, status: int, detail: str, request_id: str, has_help: bool, **extras: Any
 ) -> web.Response:
     body = {
         "type": f"{TYPE_PREFIX}{code}",

@@ -18,7 +18,20 @@ class _Figures(Collector):
         self._others = families
 
     def collect(self) -> Iterable[Metric]:
-        yield from _families(self._requests)
+        requests = CounterMetricFamily(
+            "bridge_http_requests",
+            "Requests answered; status 499 means that the client left.",
+            labels=["route", "status"],
+        )
+        durations = HistogramMetricFamily(
+            "bridge_http_request_seconds", "Time to answer, long polls included.", labels=["route"]
+        )
+        for name, route in self._requests.routes.items():
+            for status, number in route.statuses.items():
+                requests.add_metric([name, str(status)], number)
+            if route.statuses:  # there was a request
+                durations.add_metric([name], _cumulative(route.durations), route.seconds)
+        yield from (requests, durations)
         for each in self._others:
             kind = CounterMetricFamily if each.is_total else GaugeMetricFamily
             family = kind(f"bridge_{each.name}", each.meaning, labels=each.labels)
@@ -32,24 +45,6 @@ def exposition(requests: RequestFigures, families: Sequence[Family]) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(requests, families))
     return generate_latest(registry)
-
-
-def _families(figures: RequestFigures) -> Iterable[Metric]:
-    requests = CounterMetricFamily(
-        "bridge_http_requests",
-        "Requests answered; status 499 means that the client left.",
-        labels=["route", "status"],
-    )
-    durations = HistogramMetricFamily(
-        "bridge_http_request_seconds", "Time to answer, long polls included.", labels=["route"]
-    )
-    for name, route in figures.routes.items():
-        if not route.statuses:  # no request yet
-            continue
-        for status, number in route.statuses.items():
-            requests.add_metric([name, str(status)], number)
-        durations.add_metric([name], _cumulative(route.durations), route.seconds)
-    return [requests, durations]
 
 
 def _cumulative(numbers: list[int]) -> list[tuple[str, float]]:

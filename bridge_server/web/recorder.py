@@ -1,8 +1,6 @@
-"""Requests as an operator sees them: the record of the last ones, figures of clients by address, and
-when each side of a session was last seen.
-
-The outermost layer of middleware calls an `Observer`, which puts plain reads off: they are counted and
-recorded together, 128 at a time or when somebody reads them. A hot request costs almost nothing more.
+"""Requests as an operator sees them: the record of the last ones, figures of clients by address, and when
+each side of a session was last seen. The outermost layer of middleware calls an `Observer`, which counts and
+records plain reads together, 128 at a time or when somebody looks: a hot request costs almost nothing more.
 """
 
 import re
@@ -32,13 +30,11 @@ _KEPT_OF_EACH_ORDER = 120
 _MOST_LIMITS = 16
 _OTHER_LIMITS = "other"
 _MICROSECONDS = 1_000_000
-
 _MINUTE_SECONDS = 60
 
 LEFT_OUT = frozenset({"console", "operator", "reader", "test"})
 """The sides (`Route.who`) whose requests are not recorded: an operator who reads the record would fill it,
-and so would the pages of the documentation with their stylesheets and scripts.
-"""
+and so would the pages of the documentation with their stylesheets and scripts."""
 
 REFUSED_BY = web.RequestKey("refused_by", str)
 """The name of the limit that refused a request."""
@@ -91,11 +87,9 @@ class Client(NamedTuple):
 
 
 class Clients:
-    """The figures of clients by address, in bounded memory.
-
-    The figures of the last hour are twelve periods of five minutes, and totals since the start are the sum of
-    all periods. Each table has at most a thousand addresses: when it is full, only the heaviest of each kind
-    stay, whatever is sent. `turn` begins a new period, and is to be called every few minutes.
+    """The figures of clients by address: twelve periods of five minutes, and totals since the start. A table
+    has at most a thousand addresses: when it is full, only the heaviest of each kind stay. `turn` begins a
+    new period, and is to be called every few minutes.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -106,7 +100,7 @@ class Clients:
         self._before: dict[str, ClientFigures] = {}
         self._period = self._number_of_period()
         self.waiting: Counter[str] = Counter()
-        self.before_reading: Callable[[], None] = _nothing
+        self.before_reading: Callable[[], None] = lambda: None
         """Called before figures are read: has the observer count the requests that it put off."""
 
     def figures(self, address: str) -> ClientFigures:
@@ -176,10 +170,6 @@ class Clients:
 
     def _number_of_period(self) -> int:
         return self._clock.elapsed_us() // (PERIOD_SECONDS * _MICROSECONDS)
-
-
-def _nothing() -> None:
-    """Do nothing: no request is put off."""
 
 
 def _sum(tables: Iterable[Mapping[str, ClientFigures]]) -> dict[str, ClientFigures]:
@@ -265,7 +255,7 @@ class Activities:
         self._young: dict[str, Activity] = {}
         self._old: dict[str, Activity] = {}
         self._sees: dict[tuple[str, str], See] = {}
-        self.before_reading: Callable[[], None] = _nothing
+        self.before_reading: Callable[[], None] = lambda: None
         """Notes the requests that were put off."""
 
     def __len__(self) -> int:
@@ -348,13 +338,10 @@ class HeldPoll(NamedTuple):
 
 Begin: TypeAlias = Callable[[web.Request], HeldPoll | None]
 """Called with each request of a route that may hold it, before its handler; returns the poll if it asks to
-wait.
-"""
+wait."""
 Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, int, float, float, HeldPoll | None], None]
 """Called with each request when it is over: the request, its answer (None: the client has left), the status,
-when it began (of the performance counter), the seconds that it took, and the poll that was held.
-"""
-_NoteEnd: TypeAlias = Callable[[web.Request, str, int, bytes, float, float, HeldPoll | None], None]
+when it began (of the performance counter), the seconds that it took, and the poll that was held."""
 
 
 class Observer:
@@ -468,11 +455,9 @@ class Observer:
 
     def _rare_of(self, row: Route) -> Note:
         """Records a request that made something, waited, failed or sent a body, at once."""
-        makes, name, note_end = traffic.made_by(row.name), row.name, self._note_end_of(row)
-        clients, addresses, see, note_made = (
-            self._clients, self._addresses, self._activities.see_of(row), self._note_made
-        )  # fmt: skip
-        id_name, elapsed_us = id_in(row), self._clock.elapsed_us
+        who, name, makes, id_name = row.who, row.name, traffic.made_by(row.name), id_in(row)
+        clients, addresses, see = self._clients, self._addresses, self._activities.see_of(row)
+        drain, pending = self.drain, self._pending
 
         def rare(
             request: web.Request, response: web.StreamResponse | None, status: int,
@@ -480,7 +465,16 @@ class Observer:
         ) -> None:  # fmt: skip
             body = _body_of(response)
             address = getattr(request.protocol, "client", "") or addresses.counted(request)
-            note_end(request, address, status, body, started, seconds, wait)
+            side = who if status != _FORBIDDEN or "Origin" not in request.headers else _PAGE
+            about = body if makes or status >= traffic.FIRST_FAILURE else b""
+            if wait is None:
+                kind = traffic.Kind(side, request.method, name, status, about)
+                pending.extend((kind, request.raw_path, started, seconds, address))
+                if len(pending) >= _MOST_PENDING * _VALUES_OF_ONE:
+                    drain()
+            else:
+                clients.figures(address).requests += 1
+                self._end_poll(wait, side, status, about, seconds)
             figures = clients.figures(address)
             figures.bytes += len(body) + (request.content_length or 0)
             if status == _TOO_MANY_REQUESTS:
@@ -489,10 +483,10 @@ class Observer:
                 figures.sockets += 1
             elif status < traffic.FIRST_FAILURE:
                 if see is not None:
-                    see((request.match_info[id_name],), elapsed_us())
+                    see((request.match_info[id_name],), self._clock.elapsed_us())
                 if makes:
                     figures.sessions += makes == "session"
-                    note_made(name, request, body)
+                    self._note_made(name, request, body)
 
         return rare
 
@@ -505,33 +499,13 @@ class Observer:
         else:
             self._activities.note_call(request.match_info["session_id"], body_of(request) or b"{}", answer)
 
-    def _note_end_of(self, row: Route) -> _NoteEnd:
-        """A function that counts one request of an address, and records it."""
-        record, clients, who, name = self._record, self._clients, row.who, row.name
-        makes = traffic.made_by(name)
-        drain, pending = self.drain, self._pending
-
-        def note_end(
-            request: web.Request, address: str, status: int, body: bytes,
-            started: float, seconds: float, wait: HeldPoll | None,
-        ) -> None:  # fmt: skip
-            side = who if status != _FORBIDDEN or "Origin" not in request.headers else _PAGE
-            about = body if makes or status >= traffic.FIRST_FAILURE else b""
-            if wait is None:
-                kind = traffic.Kind(side, request.method, name, status, about)
-                pending.extend((kind, request.raw_path, started, seconds, address))
-                if len(pending) >= _MOST_PENDING * _VALUES_OF_ONE:
-                    drain()
-                return
-            clients.end_waiting(wait.address)
-            clients.figures(address).requests += 1
-            if record is not None and wait.recorded is not None:
-                exchange = wait.recorded.exchange
-                exchange.who, exchange.status, exchange.about = side, status, about
-                exchange.milliseconds, exchange.waited_seconds = round(seconds * 1_000, 1), round(seconds, 3)
-                record.finish(wait.recorded, exchange)
-
-        return note_end
+    def _end_poll(self, poll: HeldPoll, side: str, status: int, about: bytes, seconds: float) -> None:
+        self._clients.end_waiting(poll.address)
+        if self._record is not None and poll.recorded is not None:
+            exchange = poll.recorded.exchange
+            exchange.who, exchange.status, exchange.about = side, status, about
+            exchange.milliseconds, exchange.waited_seconds = round(seconds * 1_000, 1), round(seconds, 3)
+            self._record.finish(poll.recorded, exchange)
 
 
 def asks_to_wait(request: web.Request) -> bool:

@@ -3,8 +3,6 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping
-from typing import NamedTuple
 
 import structlog
 from aiohttp import web
@@ -35,13 +33,6 @@ _MOST_LINES = 20
 _OTHER_CLIENTS = ("", "")
 
 
-class RefusalReport(NamedTuple):
-    """The number of refused requests, and the numbers of the addresses with the most."""
-
-    total: int
-    addresses: Mapping[str, int]
-
-
 class Refusals:
     """Counts requests that were answered 429, by a limited number of addresses; one line a minute tells."""
 
@@ -59,14 +50,12 @@ class Refusals:
         if address in self._by_address or len(self._by_address) < self._most_addresses:
             self._by_address[address] += 1
 
-    def take(self) -> RefusalReport | None:
-        """The counts since the last time; None if there are none."""
-        if not self._total:
-            return None
-        report = RefusalReport(self._total, dict(self._by_address.most_common(_NAMED_ADDRESSES)))
+    def take(self) -> tuple[int, dict[str, int]]:
+        """The number of refused requests since the last time, and the addresses with the most."""
+        total, addresses = self._total, dict(self._by_address.most_common(_NAMED_ADDRESSES))
         self._total = 0
         self._by_address.clear()
-        return report
+        return total, addresses
 
     async def report_forever(self) -> None:
         """Write one line a minute to the log, if there was anything, and one at the end."""
@@ -78,15 +67,14 @@ class Refusals:
             self._report()
 
     def _report(self) -> None:
-        report = self.take()
-        if report is not None:
-            named = sum(report.addresses.values())
+        total, addresses = self.take()
+        if total:
             log.warning(
                 "requests_refused",
                 status=429,
-                requests=report.total,
-                addresses=dict(report.addresses),
-                other_addresses=report.total - named,
+                requests=total,
+                addresses=addresses,
+                other_addresses=total - sum(addresses.values()),
                 within_seconds=_REPORT_SECONDS,
             )
 
@@ -197,11 +185,8 @@ def note_refusal(
 
 class TurnedAway:
     """Logs requests that a guard or a token kept out: a line for each reason and client, at most once a
-    minute.
-
-    Each line has the remedy, and the number of such refusals since the line before.
-
-    `event` names the line, and `token_setting` the setting with the bearer token.
+    minute, with the remedy and the number of such refusals since the line before. `event` names the line, and
+    `token_setting` the setting with the bearer token.
     """
 
     def __init__(self, addresses: ClientAddresses, clock: Clock, event: str, token_setting: str) -> None:

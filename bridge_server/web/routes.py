@@ -115,8 +115,8 @@ class About(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The docstring in one line."""
-        return " ".join((self.work.__doc__ or "").split())
+        """The docstring in one line, without the errors that it raises."""
+        return " ".join((self.work.__doc__ or "").split()).partition(" Raises ")[0]
 
 
 class Access(NamedTuple):
@@ -194,11 +194,3 @@ def forgiving(path: str) -> str:
     first, *rest = path.removeprefix("/").split("/")
     spelled = "".join(f"{{slashes_{number}:/+}}{part}" for number, part in enumerate(rest))
     return f"/{{first_slashes:/*}}{first}{spelled}{{last_slashes:/*}}"
-
-
-def rows_by_path(rows: tuple[Route, ...]) -> dict[str, list[Route]]:
-    """The rows of each path, in the order of their first appearance."""
-    by_path: dict[str, list[Route]] = {}
-    for row in rows:
-        by_path.setdefault(row.path, []).append(row)
-    return by_path

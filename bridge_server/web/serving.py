@@ -1,7 +1,5 @@
-"""From rows to an aiohttp application: one flat route table, every path of it behind the gateway.
-
-Each path also answers the methods that it has no row for (405, or a browser's preflight), and one last
-row answers every other path (404). A request that cannot be read is refused with a problem, too.
+"""From rows to an aiohttp application: one flat route table, every path of it behind the gateway. A path also
+answers methods that have no row (405, or a browser's preflight), and one last row all other paths (404).
 """
 
 import asyncio
@@ -23,7 +21,7 @@ from bridge_server.web.open_connections import CONNECTIONS, Connections
 from bridge_server.web.problems import RequestIds, code_of_refusal, problem_of_refusal
 from bridge_server.web.recorder import Observer
 from bridge_server.web.request_log import RequestLines, note_refusal
-from bridge_server.web.routes import ANY_PAGE, Access, Handler, Route, any_of, forgiving, rows_by_path
+from bridge_server.web.routes import ANY_PAGE, Access, Handler, Route, any_of, forgiving
 from bridge_server.web.traffic import TrafficLog
 
 _REFUSED = "refused"
@@ -96,7 +94,7 @@ class Gateway:
             middleware.request_log(
                 row, self._request_ids, self._connections, self._figures, self._lines, watchers.observer
             ),
-            middleware.traffic(row, watchers.record),
+            middleware.recording(row, watchers.record),
             middleware.cors(row.access.any_origin, row.access.origins),
             middleware.plain_chunks(),
             middleware.faults(row, watchers.strike),
@@ -137,7 +135,10 @@ def build_application(
     quick: list[QuickRoute] = []
     fixed: list[tuple[str, web.AbstractRoute]] = []
     forgiven = tuple(row._replace(path=forgiving(row.path)) for row in rows if row.forgives_slashes)
-    for path, rows_of_path in rows_by_path(rows + forgiven).items():
+    by_path: dict[str, list[Route]] = {}
+    for row in rows + forgiven:
+        by_path.setdefault(row.path, []).append(row)
+    for path, rows_of_path in by_path.items():
         for row in (*rows_of_path, _other_methods(path, rows_of_path)):
             route = _add(application, row, gateway)
             if row.method == "*":
@@ -146,7 +147,7 @@ def build_application(
                 quick.append(QuickRoute(found[1], found[2], found[3], route))
             elif "{" not in row.path:
                 fixed.append((row.path, route))
-    _add(application, _anything_else(otherwise), gateway)
+    _add(application, Route("*", r"/{anything:[\s\S]*}", "unrouted", otherwise, ANY_PAGE), gateway)
     application[QUICK_ROUTES] = quick, fixed
     return application
 
@@ -155,11 +156,8 @@ def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_
     """Runs the application: a handler ends when its client leaves, and bodies come as they were sent.
     Stopping waits for requests under way, at most twice `shutdown_seconds`.
     """
-    options: dict[str, Any] = {
-        "access_log": None,
-        "auto_decompress": False,
-        "keepalive_timeout": _KEEPALIVE_SECONDS,
-    }
+    options: dict[str, Any] = {"access_log": None, "auto_decompress": False}
+    options["keepalive_timeout"] = _KEEPALIVE_SECONDS
     has_pages, connections = application[HAS_PAGES], application.get(CONNECTIONS)
     refuse = partial(application[_GATEWAY].refuse, has_pages)
     if connections is not None:
@@ -188,16 +186,9 @@ async def _continue(request: web.Request) -> None:
 
 
 def _other_methods(path: str, rows: list[Route]) -> Route:
-    return Route(
-        method="*",
-        path=path,
-        name="other-method",
-        handler=_other_method_handler(rows),
-        access=Access(
-            any_origin=any(row.access.any_origin for row in rows),
-            origins=any_of(row.access.origins for row in rows),
-        ),
-    )
+    any_origin = any(row.access.any_origin for row in rows)
+    access = Access(any_origin=any_origin, origins=any_of(row.access.origins for row in rows))
+    return Route("*", path, "other-method", _other_method_handler(rows), access)
 
 
 def _other_method_handler(rows: list[Route]) -> Handler:
@@ -221,12 +212,7 @@ def _other_method_handler(rows: list[Route]) -> Handler:
     return other_method
 
 
-def _anything_else(handler: Handler) -> Route:
-    return Route(method="*", path=r"/{anything:[\s\S]*}", name="unrouted", handler=handler, access=ANY_PAGE)
-
-
 def _note_refusals(rows: Iterable[Route], request: web.Request) -> None:
-    """Report a browser's preflight whose request the guard of a row would refuse."""
     for row in rows:
         guard, on_refusal = row.access.guard, row.access.on_refusal
         if guard is None or on_refusal is None:

@@ -1,9 +1,7 @@
-"""Token buckets of callers where several processes share a PostgreSQL database.
-
-Limits of an authenticated caller, and limits that count rare events, are charged in the database with each
-request. The limits on requests, messages and bytes of an address are charged far more often: for these a
-process leases tokens, a fiftieth of a bucket at a time, spends them without asking, and returns within about
-a second what it has not used.
+"""Token buckets of callers where several processes share a PostgreSQL database. Each request is charged in
+the database, but for the limits on requests, messages and bytes of an address, which are charged far more
+often: of these a process leases tokens, a fiftieth of a bucket at a time, spends them without asking, and
+returns what it has not used within about a second.
 """
 
 import asyncio
@@ -16,7 +14,7 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.token_bucket import Limit, Spending, spend
 from bridge_server.kernel.values import dataclass
 from bridge_server.storage.postgres.buckets import SharedBuckets, refusal
-from bridge_server.web.limits import Bucket, BucketId, Charge, Charged, Cost, QuotaError
+from bridge_server.web.limits import Bucket, BucketId, Charge, Charged, Cost, QuotaError, costs_of
 
 _SHARE = 50
 
@@ -32,13 +30,11 @@ def _lease_tokens(limit: Limit) -> int:
 
 @dataclass(slots=True)
 class _Lease:
-    """Tokens of one bucket that this process has taken from the database, and may spend without asking.
-
-    A bucket is never worth more than its burst. So leased tokens have to lapse while the bucket fills, as
-    they would have in the bucket. The process knows when the bucket is full again (`full_at_us`), the price
-    of its own tokens, and how many tokens the other processes may hold at most: its own begin to lapse when
-    all tokens that are known to be spent have come back. So all processes together let through as much as one
-    bucket would, or a little less.
+    """Tokens of one bucket that this process has taken from the database, and may spend without asking. A
+    bucket is never worth more than its burst: leased tokens lapse while the bucket fills, as they would have
+    in the bucket. They begin to lapse when all tokens that are known to be spent have come back, by the
+    moment at which the bucket is full and the most that other processes may hold. So all processes together
+    let through as much as one bucket would, or a little less.
     """
 
     interval_us: int
@@ -139,9 +135,7 @@ class SharedQuotas:
     def take(self, buckets: Sequence[Bucket], tokens: int) -> int | None:
         for position, (bucket, limit) in enumerate(buckets):
             if not self._take(bucket, limit, min(tokens, limit.burst)):
-                self.give_back(
-                    [Cost(key, each, min(tokens, each.burst)) for (_, key), each in buckets[:position]]
-                )
+                self.give_back(costs_of(buckets[:position], tokens))
                 return None
         return self.standing(*buckets[0]).spending.reset_us
 
@@ -333,7 +327,6 @@ class SharedQuotas:
                 self._do(self._return(limit, bucket[1], usable))
 
     def _prune(self) -> None:
-        """Forget leases without tokens whose buckets are full."""
         now_us = self._clock.now_us()
         self._leases = {
             bucket: lease

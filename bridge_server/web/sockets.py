@@ -1,7 +1,6 @@
-"""WebSockets (RFC 6455): a response that goes on as a conversation in JSON.
-
-Frames for many clients are made once and written straight to their transports, as in an event stream. There
-is no compression: messages are encrypted, and a compressor would be most of the memory of an idle socket.
+"""WebSockets (RFC 6455): a response that goes on as a conversation in JSON. Frames for many clients are made
+once and written straight to their transports. Nothing is compressed: messages are encrypted, and a compressor
+would be most of the memory of an idle socket.
 """
 
 import asyncio
@@ -95,10 +94,7 @@ class Socket(PromptSocket):
         come_back: WSCloseCode | None = None,
         turn: LoopTurn | None = None,
     ) -> None:
-        """`come_back` is the code for clients that may come back; None: 1013, or 1011 after a failure.
-
-        Many sockets may have one `turn`.
-        """
+        """`come_back` is the code for clients that may come back; None: 1013, or 1011 after a failure."""
         super().__init__(
             party.hear,
             autoclose=False,
@@ -123,7 +119,11 @@ class Socket(PromptSocket):
 
     def accept(self, request: web.Request) -> "Socket":
         """Return this socket if the request is a WebSocket handshake. Raises InvalidInputError otherwise."""
-        if not self._is_handshake(request):
+        try:
+            is_handshake = not request.body_exists and bool(self.can_prepare(request))
+        except ValueError:  # aiohttp takes the headers for ASCII
+            is_handshake = False
+        if not is_handshake:
             self._party.leave()
             raise errors.InvalidInputError(
                 "This is no WebSocket handshake (RFC 6455): it takes no body, Connection: Upgrade, "
@@ -134,12 +134,6 @@ class Socket(PromptSocket):
     def abandon(self) -> None:
         """The response will not be sent: the party may leave."""
         self._party.leave()
-
-    def _is_handshake(self, request: web.Request) -> bool:
-        try:
-            return not request.body_exists and bool(self.can_prepare(request))
-        except ValueError:  # aiohttp takes the headers for ASCII
-            return False
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
         self._request = request
@@ -316,7 +310,5 @@ def _close_reason(detail: str) -> bytes:
 
 def wants_socket(request: web.Request) -> bool:
     """Whether the request asks for a WebSocket (RFC 6455, 4.1)."""
-    return (
-        request.method == hdrs.METH_GET
-        and request.headers.get(hdrs.UPGRADE, "").strip().lower() == "websocket"
-    )
+    upgrade = request.headers.get(hdrs.UPGRADE, "")
+    return request.method == hdrs.METH_GET and upgrade.strip().lower() == "websocket"

@@ -1,8 +1,6 @@
-"""The record of requests: the last ones that the server answered and sent, in memory, and the long polls that
-wait now.
-
-In test mode a layer of middleware records each request with its contents. In production requests that did not
-wait come in batches from `web/recorder.py`, and their entries are made when somebody reads them.
+"""The record in memory of the last requests, answered and sent, and of the long polls that wait now. In test
+mode a layer of middleware records each request with its contents. In production requests that did not wait
+come in batches from `web/recorder.py`, and their entries are made when somebody reads them.
 """
 
 import re
@@ -58,11 +56,10 @@ class Contents:
 @dataclass(slots=True)
 class Exchange:
     """A request and its answer, as the record shows them. `who` is the side that sent it, such as `dapp`, or
-    `bridge` for this server.
-
-    `status` is 499 when the client left before the answer, and 0 when a receiver gave none, or none yet.
-    `waited_seconds` is how long a long poll was held; `summary` says in a few words what a request is about.
-    `about` holds ids of sessions and calls that the path does not name: it is searched, and never shown.
+    `bridge` for this server. `status` is 499 when the client left before the answer, and 0 when a receiver
+    gave none, or none yet. `waited_seconds` is how long a long poll was held; `summary` says in a few words
+    what a request is about. `about` holds ids of sessions and calls that the path does not name: it is
+    searched, and never shown.
     """
 
     who: str
@@ -114,7 +111,6 @@ def summary_of(route: str, status: int, sent: bytes, body: bytes) -> str:
 
 
 def _first_fault(body: bytes) -> str:
-    """The first fault of a problem, with its place, or its detail."""
     problem = orjson.loads(body)
     for fault in problem.get("errors", ()):
         return f"{fault['pointer']} {fault['detail']}"
@@ -165,7 +161,6 @@ def _members(text: bytes) -> dict[str, Any]:
 
 
 def _of_notify(_: bytes, answered: bytes) -> str:
-    """How many accounts were sent a notification, and how many were not and why."""
     answer = orjson.loads(answered)
     missed = Counter(each["reason"].replace("_", " ") for each in answer["failed"])
     missed["not subscribed"] += len(answer["not_found"])
@@ -245,15 +240,9 @@ def batch_of(
 
 
 def _exchange(kind: Kind, path: str, seconds: float) -> Exchange:
+    took_ms, title = round(seconds * 1_000, 1), _title(kind)
     return Exchange(
-        kind.who,
-        kind.method,
-        path,
-        kind.route,
-        kind.status,
-        round(seconds * 1_000, 1),
-        summary=_title(kind),
-        about=kind.about,
+        kind.who, kind.method, path, kind.route, kind.status, took_ms, 0.0, title, about=kind.about
     )
 
 
@@ -272,8 +261,7 @@ APPROVAL = "approval"
 
 Watch: TypeAlias = Callable[[Recorded], None]
 """Sees each exchange when it is over, and an approval also when it begins to wait. It must be quick, for the
-answer waits for it, and must not raise.
-"""
+answer waits for it, and must not raise."""
 
 
 class TrafficLog:
@@ -397,9 +385,7 @@ class TrafficLog:
         return islice(self._answered_after(change), MOST_REQUESTS)
 
     def changed_after(self, change: int) -> Iterator[Recorded]:
-        """The exchanges that were answered after this change, and long polls that began to wait after it and
-        still do; the newest change first.
-        """
+        """The exchanges answered after this change, and polls that wait since then; newest change first."""
         waiting = takewhile(lambda each: each.number > change, reversed(self._waiting.values()))
         return merge(self.answered_after(change), waiting, key=lambda each: each.change, reverse=True)
 

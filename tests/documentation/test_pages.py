@@ -255,7 +255,7 @@ def test_with_swagger_ui_its_page_runs_the_scripts_of_this_server_alone(tmp_path
     assert "script-src 'self';" in policy
     assert policy.startswith("default-src 'none';")
     for target in (target for target in Links(page.body.decode()).targets if target.startswith("/docs/try/")):
-        assert site.tried_files.file(target.rpartition("/")[2]).status == 200
+        assert target in site.tried_files.paths.values()
     assert not re.search(r"<script(?! src=)", page.body.decode())
 
 

@@ -23,6 +23,7 @@ from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, sp
 from bridge_server.kit.fixtures.background_loop import BackgroundLoop
 from bridge_server.notify.models import FailureReason, Failures, Notification, NotifyRequest, Outdated
 from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
+from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.models import Project, ProjectId, Publisher, TypeId
 from bridge_server.storage.database import Database, Statement, Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
@@ -146,12 +147,14 @@ async def opened_store(directory: Path) -> AsyncIterator[tuple[SqliteDatabase, N
         yield database, NotifyStore(database)
 
 
+def _no_message(*_: object) -> OutgoingMessage:
+    raise AssertionError("no account has a device")
+
+
 async def send(store: NotifyStore, limit: Limit, keys: Sequence[str], now_us: int) -> Failures:
     content = Notification(TypeId("news"), "Title", "Body", None)
     request = NotifyRequest(content, None, {key: key for key in keys})
-    return await store.send(
-        PUBLISHER, request, SendingLimits(limit, MissedLimits(0)), now_us, lambda _, __: []
-    )
+    return await store.send(PUBLISHER, request, SendingLimits(limit, MissedLimits(0)), now_us, _no_message)
 
 
 async def empty(database: SqliteDatabase) -> None:

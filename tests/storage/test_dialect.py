@@ -46,7 +46,7 @@ _OF_SQLITE_ALONE = {
 }
 """Modules that ask SQLite about its file, and what for."""
 
-_MADE_OF_ONE_TEXT = {"bridge_server.inbox.store"}
+_MADE_OF_ONE_TEXT = {"bridge_server.projects.store"}
 """Modules with a function that makes several constants of one text."""
 
 _BEGINNING = re.compile(

@@ -27,7 +27,7 @@ from bridge_server.outbox.message_store import MessageStore
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.outbox.topics import Topic
 from bridge_server.projects.models import Project, ProjectId, Publisher
-from bridge_server.projects.store import NotificationTypeStore, ProjectStore
+from bridge_server.projects.store import ProjectStore
 from bridge_server.projects.subscriptions import SubscriptionStore
 from bridge_server.pubsub.v1_store import Changes, Message, TopicStore
 from bridge_server.pubsub.v2_models import ClientKey, Publication, Publishing, Subscribing, Unsubscribing
@@ -128,9 +128,9 @@ TURNS: list[Case] = [
     (ProjectStore, "sweep", (1,), swept("projects", FIGURES)),
     (SubscriptionStore, "subscribe", (PROJECT_ID, (), 1, IGNORED), Turns((PROJECT,))),
     (SubscriptionStore, "unsubscribe", (PROJECT_ID, (), 1, IGNORED), Turns((PROJECT,))),
-    (NotificationTypeStore, "add_type", (PROJECT_ID, IGNORED, "News", 1, 5), Turns((PROJECT,))),
-    (NotificationTypeStore, "rename_type", (PROJECT_ID, "news", "News"), Turns((PROJECT,))),
-    (NotificationTypeStore, "remove_type", (PROJECT_ID, "news", 1), Turns((PROJECT,))),
+    (ProjectStore, "add_type", (PROJECT_ID, IGNORED, "News", 1, 5), Turns((PROJECT,))),
+    (ProjectStore, "rename_type", (PROJECT_ID, "news", "News"), Turns((PROJECT,))),
+    (ProjectStore, "remove_type", (PROJECT_ID, "news", 1), Turns((PROJECT,))),
     (
         TopicStore,
         "_apply",

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from contextlib import ExitStack, suppress
+from typing import cast
 
 import orjson
 import pytest
@@ -11,6 +12,7 @@ from structlog.testing import capture_logs
 
 from bridge_server.web import aiohttp_internals, open_connections
 from bridge_server.web import connection as connection_module
+from bridge_server.web.aiohttp_internals import ObservedHandler
 from bridge_server.web.answers import text_answer
 from tests.support.clock import PassTime
 from tests.support.loads import ANOTHER, SOMEBODY, Guarded, client, everything_from, get, guarded
@@ -278,11 +280,8 @@ class Unasked:
     def __init__(self) -> None:
         self.was_closed = asyncio.Event()
 
-    def hang_up(self) -> None:
+    def force_close(self) -> None:
         self.was_closed.set()
-
-    def give_up_receiving(self) -> None:
-        """Do nothing: there is no body."""
 
     def cut(self) -> None:
         """Do nothing: there is no transport."""
@@ -295,7 +294,7 @@ async def test_connections_are_guarded_without_private_names(monkeypatch: pytest
         with client(server.port) as silent:
             await server.until(lambda connections: connections.open == 1)
             assert b" 429 " in await answer_to(server, SOMEBODY)
-            server.connections.admit(latest)
+            server.connections.admit(cast(ObservedHandler, latest))
             server.limits.head_seconds = 0.01
             await latest.was_closed.wait()
             silent.sendall(get("/", "Connection: close"))

@@ -23,7 +23,7 @@ from bridge_server.kernel.errors import (
     UpstreamError,
 )
 from bridge_server.kernel.fields import is_loopback
-from bridge_server.kernel.secrets import OneToken
+from bridge_server.kernel.secrets import ChangingToken
 from bridge_server.kit.client import BadPairingError, BridgeClientError, Generation, SessionEndedError
 from bridge_server.kit.client.payloads import REJECTION, USER_REJECTED
 from bridge_server.kit.headless.rules import Rule, RuleError, read_rule
@@ -261,7 +261,7 @@ def build_control(wallet: HeadlessWallet, token: str, stopping: asyncio.Event) -
     async def events(request: web.Request) -> web.StreamResponse:
         return await stream_events(request, wallet.feed, stopping)
 
-    access = Access(guard=_guard, bearer=OneToken(token))
+    access = Access(guard=_guard, bearer=ChangingToken(token))
     entry = Route(method="*", path="", name="control", handler=events, access=access)
     layers = (_named(RequestIds(urandom)), plain_chunks(), bearer(entry), body(_BODY_LIMIT_BYTES))
 

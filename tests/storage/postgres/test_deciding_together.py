@@ -22,7 +22,7 @@ from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.topics import Topic
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import IdAmong, NewSubscription, ProjectId, TypeId
-from bridge_server.projects.store import NotificationTypeStore, ProjectStore
+from bridge_server.projects.store import ProjectStore
 from bridge_server.projects.subscriptions import SubscriptionStore, account_number
 from bridge_server.pubsub import v2_store as irn_sql
 from bridge_server.pubsub.queues import QueueLimits, Share
@@ -115,7 +115,7 @@ def add_secret(process: PostgresDatabase, number: int) -> Awaitable[Any]:
 
 
 def add_type(process: PostgresDatabase, number: int) -> Awaitable[Any]:
-    return NotificationTypeStore(process).add_type(PROJECT, _always(TypeId(f"t{number}")), "News", 1, LIMIT)
+    return ProjectStore(process).add_type(PROJECT, _always(TypeId(f"t{number}")), "News", 1, LIMIT)
 
 
 def create_project(process: PostgresDatabase, number: int) -> Awaitable[Any]:
@@ -164,7 +164,7 @@ async def test_an_account_is_sent_no_more_than_its_bucket_holds_and_numbers_of_s
 ) -> None:
     project, limit = ProjectId("p1"), Limit("account", LIMIT, 3_600_000_000)
     await ProjectStore(processes[0]).create([project], "Shop", b"0" * 32, 1)
-    await NotificationTypeStore(processes[0]).add_type(project, _always(TypeId("news")), "News", 1, LIMIT)
+    await ProjectStore(processes[0]).add_type(project, _always(TypeId("news")), "News", 1, LIMIT)
     new = NewSubscription(Account("a1", "a1"), None)
     await SubscriptionStore(processes[0]).subscribe(project, [new], 1, _no_message)
     seen: list[tuple[int, int]] = []
@@ -178,7 +178,7 @@ async def test_an_account_is_sent_no_more_than_its_bucket_holds_and_numbers_of_s
             NotifyRequest(Notification(TypeId("news"), "Title", "Body", None), None, {"a1": "a1"}),
             SendingLimits(limit, MissedLimits(0)),
             NOW_US,
-            lambda _, __: [],
+            _no_message,
         )
         newest = scalar(int, await processes[1].read("SELECT coalesce(max(id), 0) FROM sendings"))
         seen.append((newest, await up_to(newest)))
@@ -242,7 +242,7 @@ async def make_projects(database: PostgresDatabase) -> None:
     id_of_type: IdAmong = news
     for number, project in enumerate(PROJECTS):
         await ProjectStore(database).create([project], "Shop", bytes([number]) * 32, 1)
-        await NotificationTypeStore(database).add_type(project, id_of_type, "News", 1, 1)
+        await ProjectStore(database).add_type(project, id_of_type, "News", 1, 1)
         await subscribe(database, project, *READERS)
         await send(database, project, *READERS)
 
@@ -257,7 +257,7 @@ async def send(database: PostgresDatabase, project: ProjectId, *accounts: str) -
     request = NotifyRequest(
         Notification(TypeId("news"), "Title", "Body", None), "first", {name: name for name in accounts}
     )
-    await NotifyStore(database).send(project, request, LIMITS, NOW_MS * 1_000, lambda _, __: [])
+    await NotifyStore(database).send(project, request, LIMITS, NOW_MS * 1_000, _no_message)
 
 
 async def received(database: PostgresDatabase, account: str, project: ProjectId) -> tuple[int, int]:
