@@ -112,8 +112,7 @@ class Socket(PromptSocket):
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._goodbye: asyncio.Task[bool] | None = None
-        self._is_ending = False
-        self._pushed_in = 0  # the number of the turn in which it has last pushed a frame
+        self._is_ending, self._pushed_in = False, 0  # the number of the turn with its last pushed frame
         self._joined: list[bytes] = []
         self._joined_bytes = 0
 
