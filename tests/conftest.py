@@ -23,7 +23,7 @@ from tests.support.postgres import (
     needs_postgres,
     postgres_server,
     pytest_runtest_makereport,
-    wait_long_for_locks,
+    wait_long,
 )
 from tests.support.postgres_cluster import PostgresCluster, programs
 from tests.support.programs import close_fork_server, fork_server
@@ -182,18 +182,18 @@ async def cluster(_made_cluster: PostgresCluster) -> PostgresCluster:
 @pytest.fixture(autouse=True, scope="session")
 def engine(request: pytest.FixtureRequest) -> Iterator[None]:
     """The databases of the servers that tests start."""
-    if request.config.getoption("--engine") == "sqlite":
-        yield
-        return
-    databases = Databases(request.getfixturevalue("postgres"))
-    use(databases)
     with pytest.MonkeyPatch.context() as patch:
+        wait_long(patch)
+        if request.config.getoption("--engine") == "sqlite":
+            yield
+            return
+        databases = Databases(request.getfixturevalue("postgres"))
+        use(databases)
         # A connection of PostgreSQL is a process of the server: it is most of what a test costs.
         patch.setattr("bridge_server.storage.postgres.database._READER_COUNT", 2)
-        wait_long_for_locks(patch)
         yield
-    use(None)
-    databases.close()
+        use(None)
+        databases.close()
 
 
 @pytest.fixture

@@ -226,7 +226,7 @@ class Following:
 
     async def arrived(self) -> None:
         """Return once the other's lines were read."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await self.neighbour.written.join()
 
     def pushed(self) -> list[list[str]]:

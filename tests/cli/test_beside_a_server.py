@@ -305,17 +305,22 @@ async def test_commands_at_the_same_time_all_succeed(beside: Beside, secret: str
 async def test_a_server_goes_on_answering_while_thousands_are_imported(
     beside: Beside, secret: str, tmp_path: Path
 ) -> None:
-    file = tmp_path / "accounts"
-    file.write_text("".join(f"{plain_account(number)}\n" for number in range(MANY)))
-    answers = 0
+    pipe = tmp_path / "accounts"
+    os.mkfifo(pipe)
+    lines = [f"{plain_account(number)}\n" for number in range(MANY)]
 
-    importing = asyncio.create_task(beside.told_by_process("subscriber", "import", "app", file))
-    while not importing.done():
+    async def half_is_stored() -> bool:
+        return bool((await beside.told("project", "show", "app"))["subscribers"] >= MANY // 2)
+
+    importing = asyncio.create_task(beside.told_by_process("subscriber", "import", "app", pipe))
+    with await asyncio.to_thread(pipe.open, "w") as accounts:
+        await asyncio.to_thread(accounts.writelines, lines[:-1])
+        await eventually(half_is_stored)
         status, _ = await beside.ask("POST", "/session/new", secret)
-        answers += 1
-        assert status == 200
+        is_over = importing.done()
+        accounts.write(lines[-1])
 
+    assert (status, is_over) == (200, False)  # a write, which would wait if the import were one transaction
     assert await importing == {"subscribed": MANY, "updated": 0, "unchanged": 0}
-    assert answers > 20  # writes, which would wait for all of the import if that were one transaction
     exported = await asyncio.to_thread(beside.operating.text, "subscriber", "export", "app")
     assert exported.count("\n") == MANY

@@ -163,8 +163,9 @@ async def server_that_lost_its_database(url: str, folder: Path) -> AsyncIterator
     async with open_cutting_proxy(url) as proxy, running_server(folder, database=proxy.url) as server:
         proxy.is_refusing = True
         async with connected(url) as wire:
+            # Waited for, because a process of the database that has not noticed yet would go on answering.
             await wire.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
                 "WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
         yield server

@@ -167,7 +167,7 @@ def test_an_account_of_eth_account_has_an_inbox(bridge_project):
     inbox = bridge_project.inbox(account)
     inbox.subscribe()
     bridge_project.notify(account, title="Hello")
-    assert inbox.next(wait=5).title == "Hello"
+    assert inbox.next(wait=20).title == "Hello"
 """
 
 

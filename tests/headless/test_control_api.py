@@ -106,7 +106,7 @@ async def test_a_session_from_pairing_to_end(relay: RunningServer, generation: G
 async def test_a_call_that_waits_is_decided(verb: str, body: Any, outcome: Any) -> None:
     async with controlled(rules=["odd_method=ask"]) as (_, control):
         asked = asyncio.create_task(control.ask("odd_method"))
-        _, waiting = await control("GET", "/calls?state=pending&method=odd_method&wait=10")
+        _, waiting = await control("GET", "/calls?state=pending&method=odd_method&wait=60")
         (call,) = waiting["calls"]
         status, decided = await control("POST", f"/calls/{call['id']}/{verb}", body)
         answer = await asked
@@ -121,7 +121,7 @@ async def test_a_call_that_waits_is_approved() -> None:
     async with controlled(policy="ask") as (_, control):
         await control.ask("eth_requestAccounts")
         asked = asyncio.create_task(control.ask("personal_sign", [HELLO, FIRST]))
-        _, waiting = await control("GET", "/calls?state=pending&wait=10")
+        _, waiting = await control("GET", "/calls?state=pending&wait=60")
         await control("POST", f"/calls/{waiting['calls'][0]['id']}/approve")
         answer = await asked
 
@@ -367,7 +367,7 @@ async def test_a_call_that_hangs_is_over_with_its_session() -> None:
         await control.ask("eth_requestAccounts")
         (session,) = wallet.sessions
         hanging = asyncio.create_task(control.ask(*SIGN))
-        await control("GET", "/calls?state=hanging&wait=10")
+        await control("GET", "/calls?state=hanging&wait=60")
         await control("DELETE", f"/sessions/{session.id}")
         answer = await hanging
 

@@ -173,7 +173,10 @@ class PageServer:
 @asynccontextmanager
 async def open_page(url: str, profile: Path) -> AsyncIterator[None]:
     """The page in a browser of its own."""
-    flags = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0")
+    flags = (
+        *("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0"),
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # a client asks for services elsewhere
+    )
     process = await asyncio.create_subprocess_exec(
         CHROMIUM, *flags, f"--user-data-dir={profile}", url,
         stdout=DEVNULL, stderr=DEVNULL, start_new_session=True,

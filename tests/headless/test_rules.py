@@ -143,7 +143,7 @@ async def test_an_answer_that_json_cannot_say_is_refused_when_it_is_given() -> N
         with pytest.raises(TypeError):
             wallet.on("a").answer(object())
         waiting = asyncio.create_task(outcomes(wallet, "b"))
-        call = await wallet.next_call("b")
+        call = await wallet.next_call("b", timeout=60)
         with pytest.raises(TypeError):
             await call.answer({1, 2})
         await call.answer(2)
@@ -158,7 +158,7 @@ async def test_calls_may_be_awaited_side_by_side() -> None:
     async with HeadlessWallet(rules=["a=ask"]) as wallet:
         waiting = [asyncio.create_task(outcomes(wallet, "a")) for _number in range(3)]
         for number in range(3):
-            await (await wallet.next_call("a")).answer(number + 1)
+            await (await wallet.next_call("a", timeout=60)).answer(number + 1)
         assert sorted(await asyncio.gather(*waiting)) == [["1"], ["2"], ["3"]]
         with pytest.raises(TimeoutError, match="No call of a waited for a decision within"):
             await wallet.next_call("a", timeout=0.01)
@@ -223,7 +223,7 @@ async def test_a_call_that_asks_is_answered_by_the_test(relay: RunningServer, ge
     ):
         signed, refused, answered = [asyncio.create_task(sign(dapp)) for _number in range(3)]
         for _number in range(3):
-            call = await wallet.next_call("personal_sign")
+            call = await wallet.next_call("personal_sign", timeout=60)
             assert call.text == "hello"
             match _number:
                 case 0:

@@ -85,7 +85,7 @@ async def test_a_sign_in_waits_for_the_test_program(relay: RunningServer, one_cl
     async with HeadlessWallet(pace=BRISK, rules=rules) as wallet, dapp_that_asks(relay, one_click) as dapp:
         session = await wallet.pair(dapp.uri, relay_url=relay.url)
         assert session.state is SessionState.PROPOSED
-        await (await wallet.next_call(AUTHENTICATE)).approve()
+        await (await wallet.next_call(AUTHENTICATE, timeout=60)).approve()
 
         assert (await dapp.approval()).signed_in == (f"{CHAIN}:{FIRST}",)
 

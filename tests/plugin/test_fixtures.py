@@ -184,7 +184,7 @@ def test_a_call_wakes_a_wallet_that_sleeps(bridge: Bridge) -> None:
     dapp.request("personal_sign", ["0x68", ADDRESS])
     bridge.clock.advance(minutes=1)
 
-    assert bridge.sent.fcm(wait=5, topic=topic).title == "Example Dapp"
+    assert bridge.sent.fcm(wait=20, topic=topic).title == "Example Dapp"
 
 
 @pytest.mark.usefixtures("forked_processes")
@@ -302,7 +302,7 @@ def test_a_notification_comes_to_the_inbox(bridge_project: BridgeProject) -> Non
 
     notified = bridge_project.notify(0, title="Hello")
 
-    found = inbox.next(wait=5)
+    found = inbox.next(wait=20)
     assert notified.sent == [inbox.account]
     assert (found.title, found.body, found.url) == ("Hello", "Body", None)
     inbox.read(found)
@@ -352,10 +352,10 @@ def test_a_push_that_fails_is_tried_again(bridge: Bridge, bridge_project: Bridge
     bridge_project.notify(0, title="First")
     bridge.clock.advance(minutes=5)
 
-    assert bridge.sent.fcm(wait=5).title == "First"
+    assert bridge.sent.fcm(wait=20).title == "First"
     assert [each.outcome for each in bridge.sent.list("fcm")] == ["failed", "delivered"]
     bridge_project.notify(0, title="Second")
-    assert bridge.sent.fcm(wait=5, account=inbox.account).title == "Second"
+    assert bridge.sent.fcm(wait=20, account=inbox.account).title == "Second"
     with pytest.raises(NothingSentError):
         bridge.sent.fcm()
 
@@ -398,7 +398,7 @@ def test_the_test_itself_decides(bridge: Bridge, bridge_wallet: BridgeWallet) ->
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(dapp.call, "personal_sign", [HELLO, dapp.accounts[0]])
 
-        call = bridge_wallet.next_call("personal_sign")
+        call = bridge_wallet.next_call("personal_sign", timeout=60)
         call.answer("0xfeed")
 
         assert (call.text, answer.result(10)) == ("hello", "0xfeed")
@@ -439,7 +439,7 @@ def test_its_accounts_have_inboxes(bridge_wallet: BridgeWallet, bridge_project: 
     inbox.subscribe()
     bridge_project.notify(bridge_wallet.accounts[0], title="Hello")
 
-    assert inbox.next(wait=5).title == "Hello"
+    assert inbox.next(wait=20).title == "Hello"
 
 
 async def test_an_async_test_pairs(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
@@ -448,7 +448,7 @@ async def test_an_async_test_pairs(bridge: Bridge, bridge_wallet: BridgeWallet) 
         await bridge_wallet.apair(dapp.uri)
         await dapp.approval()
         call_id = await dapp.request("personal_sign", [HELLO, dapp.accounts[0]])
-        call = await bridge_wallet.anext_call()
+        call = await bridge_wallet.anext_call(timeout=60)
         call.reject()
 
         with pytest.raises(CallFailedError):

@@ -16,6 +16,7 @@ from bridge_server.kernel.base64url import encode
 from bridge_server.web.sockets import MOST_BUFFERED_BYTES
 from tests.pubsub.conftest import Join, irn_opened, until_open
 from tests.support.asking import METRICS_TOKEN, figure
+from tests.support.clock import PassTime
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server, server_process
 from tests.support.socket_client import (
@@ -306,11 +307,15 @@ async def test_sockets_and_topics_are_counted_and_forgotten(join: Join, server: 
     await until_open(server, 0, 0)
 
 
-async def test_a_socket_is_pinged_and_a_dead_one_is_given_up(tmp_path: Path) -> None:
-    async with irn_opened(tmp_path, 2, heartbeat=1.0, metrics_token=METRICS_TOKEN) as (server, (alive, dead)):
+async def test_a_socket_is_pinged_and_a_dead_one_is_given_up(tmp_path: Path, pass_time: PassTime) -> None:
+    async with irn_opened(tmp_path, 2, heartbeat=20.0, metrics_token=METRICS_TOKEN) as (
+        server,
+        (alive, dead),
+    ):
         await dead.subscribe(TOPIC)
 
         async def one_is_left() -> bool:
+            await pass_time(20)
             await alive.settled()
             return await figure(server, "sockets") == 1
 

@@ -17,7 +17,14 @@ from tests.support.clock import ManualClock
 from tests.support.needs import SLOW
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server, server_process
-from tests.support.socket_client import TOKEN_TIME, Identity, IrnClient, irn_connected, topic_of
+from tests.support.socket_client import (
+    TOKEN_TIME,
+    Identity,
+    IrnClient,
+    RelayError,
+    irn_connected,
+    topic_of,
+)
 
 # SIGKILL: what was answered `true` is there after a restart, and is there once.
 
@@ -182,8 +189,9 @@ async def publish(socket: IrnClient, numbers: "count[int]", answered: list[str])
             {"topic": TOPICS[place % len(TOPICS)], "message": text, "ttl": 3600}
             for place, text in enumerate(texts)
         ]
-        await socket.ask("irn_batchPublish", {"messages": messages})
-        answered += texts
+        with suppress(RelayError):  # nothing was stored, because others wrote for too long
+            await socket.ask("irn_batchPublish", {"messages": messages})
+            answered += texts
 
 
 async def test_kills_and_stops_in_the_middle_of_messages_to_many_clients(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage import connection
 from bridge_server.storage.database import Database
+from bridge_server.storage.postgres import connection as postgres_connection
 from tests.support.drivers import DRIVERS, Driver
 from tests.support.engines import ENGINES, schema_database
 
@@ -45,3 +46,9 @@ async def rooms(request: pytest.FixtureRequest, tmp_path: Path, events: Events) 
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up on a locked database soon. To be named before the database, which is opened with it."""
     monkeypatch.setattr(connection, "BUSY_TIMEOUT_SECONDS", 0.05)
+
+
+@pytest.fixture
+def short_lock_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up on locks of PostgreSQL soon. To be named before the database."""
+    monkeypatch.setitem(postgres_connection._SETTINGS, "lock_timeout", "50ms")

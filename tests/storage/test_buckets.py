@@ -444,7 +444,7 @@ async def test_without_its_connection_nothing_is_let_through(
 
 @needs_postgres
 async def test_a_lock_in_the_database_is_no_reason_to_let_through(
-    url: str, processes: Sequence[SharedBuckets]
+    short_lock_waits: None, url: str, processes: Sequence[SharedBuckets]
 ) -> None:
     assert await allowed(processes[0], LIMITS[0], "a")
     async with connected(url) as other, other.transaction():

@@ -141,9 +141,8 @@ class EventReader:
         return "".join(lines)
 
     async def next(self) -> Event:
-        """The next notification; comments are passed over."""
-        while (block := await self.block()).startswith(":"):
-            pass
+        """The next notification."""
+        block = await self._said()
         fields = dict(line.split(": ", 1) for line in block.splitlines())
         assert fields.keys() == {"id", "event", "data"}, block
         assert fields["event"] == "notification"
@@ -155,7 +154,13 @@ class EventReader:
 
     async def ended(self) -> bool:
         """Whether nothing more comes, in good order; raises TimeoutError when the stream goes on."""
-        return await self.block() == ""
+        return await self._said() == ""
+
+    async def _said(self) -> str:
+        """The next block that is no comment: one keeps every stream alive now and then."""
+        while (block := await self.block()).startswith(":"):
+            pass
+        return block
 
 
 @asynccontextmanager

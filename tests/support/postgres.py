@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from bridge_server.kit.fixtures.background_loop import BackgroundLoop
-from bridge_server.storage.postgres import connection
+from bridge_server.storage.postgres import connection, listening
 from tests.support.postgres_cluster import PostgresCluster, programs
 from tests.support.waiting import eventually
 
@@ -32,10 +32,18 @@ needs_postgres = pytest.mark.skipif(
 )
 
 
-def wait_long_for_locks(patch: pytest.MonkeyPatch) -> None:
-    """Have servers wait as long as it takes. They refuse after 2 s, which a busy machine may need."""
+SHIPPED_SETTINGS = dict(connection._SETTINGS)
+"""Those of connections, without what `wait_long` changes."""
+
+
+def wait_long(patch: pytest.MonkeyPatch) -> None:
+    """Have servers wait as long as it takes, for locks and for the connection that listens.
+
+    They give up after 2 s, which a busy machine may need.
+    """
     for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
         patch.setitem(connection._SETTINGS, name, "60s")
+    patch.setattr(listening, "_EXCHANGE_SECONDS", 60.0)
 
 
 _WORKER = "PYTEST_XDIST_WORKER"

@@ -9,13 +9,7 @@ from bridge_server.assembly.postgres_overrides import OVERRIDES
 from bridge_server.kernel.events import Events
 from bridge_server.storage.postgres.database import PostgresDatabase
 from tests.support.drivers import notes_url
-from tests.support.postgres import PostgresServer, wait_long_for_locks
-
-
-@pytest.fixture
-def long_lock_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test holds locks itself. To be named before the database."""
-    wait_long_for_locks(monkeypatch)
+from tests.support.postgres import PostgresServer
 
 
 @pytest.fixture

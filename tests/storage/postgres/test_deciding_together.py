@@ -293,9 +293,7 @@ async def held_rows(database: PostgresDatabase) -> AsyncIterator[Callable[[int],
         yield so_many_wait
 
 
-async def test_readers_of_shared_projects(
-    long_lock_waits: None, processes: Sequence[PostgresDatabase]
-) -> None:
+async def test_readers_of_shared_projects(processes: Sequence[PostgresDatabase]) -> None:
     first, second = processes
     await make_projects(first)
 
@@ -314,7 +312,7 @@ async def test_readers_of_shared_projects(
     assert [process.figures()["runs_again"] for process in processes] == [0, 0]
 
 
-async def test_a_reader_and_a_notifier(long_lock_waits: None, processes: Sequence[PostgresDatabase]) -> None:
+async def test_a_reader_and_a_notifier(processes: Sequence[PostgresDatabase]) -> None:
     reading, sending = processes
     await make_projects(reading)
     await subscribe(reading, PROJECTS[0], "a5")

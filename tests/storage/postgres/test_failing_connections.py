@@ -21,7 +21,7 @@ from bridge_server.storage.postgres.connection import connect
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.group_commit import lock_key
 from tests.storage.notes import names, put, text_of
-from tests.support.postgres import connected, needs_postgres
+from tests.support.postgres import SHIPPED_SETTINGS, connected, needs_postgres
 from tests.support.proxies import CuttingProxy, open_cutting_proxy
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
@@ -82,14 +82,11 @@ async def behind_either(
 
 
 @pytest.fixture
-def short_lock_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give up on locks sooner. To be named before the database, as `short_statements`."""
-    monkeypatch.setitem(connection._SETTINGS, "lock_timeout", "50ms")
-
-
-@pytest.fixture
 def short_statements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give up on statements sooner: a read has no transaction whose statements alone could be given up."""
+    """Give up on statements sooner: a read has no transaction whose statements alone could be given up.
+
+    To be named before the database.
+    """
     monkeypatch.setitem(connection._SETTINGS, "statement_timeout", "3s")
 
 
@@ -474,7 +471,8 @@ async def test_connections_are_closed_with_the_database(url: str, events: Events
     assert [tuple(row) for row in rows] == [(0, 1, True), (1, 0, True)]
 
 
-async def test_the_settings_of_a_connection(url: str) -> None:
+async def test_the_settings_of_a_connection(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_SETTINGS", SHIPPED_SETTINGS)
     wire = await connect(url, "bridge-server/7")
     found = {
         name: await wire.fetchval(f"SHOW {name}")

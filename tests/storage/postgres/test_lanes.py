@@ -43,7 +43,7 @@ async def test_a_hot_turn_keeps_no_other_transaction_waiting(
 
 
 async def test_a_turn_that_another_process_has_keeps_no_other_transaction_waiting(
-    long_lock_waits: None, database: PostgresDatabase, url: str
+    database: PostgresDatabase, url: str
 ) -> None:
     async with connected(url) as other:
         await other.execute(f"SELECT pg_advisory_lock({lock_key(Turn('thing', '1'))})")
@@ -95,7 +95,7 @@ async def test_an_exception_of_a_transaction_reaches_its_caller_as_it_is(databas
 
 
 async def test_a_long_transaction_does_not_stand_before_the_others(
-    long_lock_waits: None, database: PostgresDatabase, url: str
+    database: PostgresDatabase, url: str
 ) -> None:
     def slow() -> Transaction[None]:
         yield Statement("SELECT count(pg_advisory_xact_lock(1))")
@@ -187,9 +187,7 @@ async def test_a_read_with_a_parameter_that_the_database_refuses_fails_alone(
     assert all(isinstance(outcomes[place], Exception) for place in (1, 3))
 
 
-async def test_heavy_reads_leave_connections_to_the_others(
-    long_lock_waits: None, url: str, events: Events
-) -> None:
+async def test_heavy_reads_leave_connections_to_the_others(url: str, events: Events) -> None:
     heavy = "SELECT count(pg_advisory_xact_lock_shared(1)), ?::bigint"
     database = PostgresDatabase(url, events, {}, heavy=[heavy])
     async with database.opened():

@@ -60,6 +60,12 @@ async def url(postgres: PostgresServer) -> str:
     return await postgres.database("bridge")
 
 
+@pytest.fixture(autouse=True)
+def idle_leases_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A destination that nothing is sent to is given up after a second, which a busy machine may need."""
+    monkeypatch.setattr(leases_module, "_IDLE_SECONDS", 3_600.0)
+
+
 @asynccontextmanager
 async def holder_on(url: str, lease_seconds: float = LEASE_SECONDS) -> AsyncIterator[Holder]:
     database, clock = PostgresDatabase(url, Events(), {}), ManualClock()
@@ -267,7 +273,8 @@ def reserve(process: Process, name: str) -> "asyncio.Task[object]":
 
 async def test_the_first_has_the_role_and_tells_the_others_its_url(url: str) -> None:
     async with process_on(url) as first, process_on(url) as second:
-        assert (first.role.is_served, second.role.is_served) == (True, False)
+        await until_served(first)
+        assert not second.role.is_served
         assert (first.is_open, second.is_open) == (True, False)
         await until_url(second, f"http://{first.database.number}")
         assert await first.role.holder_url() is None
@@ -277,6 +284,7 @@ async def test_the_next_one_has_the_role_when_its_holder_leaves(url: str) -> Non
     async with process_on(url) as waiting:
         pass
     async with process_on(url) as first:
+        await until_served(first)
         async with process_on(url) as second:
             assert not second.role.is_served
         assert first.role.is_served
@@ -295,6 +303,7 @@ async def test_a_process_that_does_not_want_the_role_leaves_it(url: str) -> None
 
 async def test_the_role_is_lost_with_the_connection_and_its_resources_are_closed(url: str) -> None:
     async with process_on(url) as process:
+        await until_served(process)
         assert process.opened == 1
 
         async with connected(url) as connection:
@@ -304,7 +313,7 @@ async def test_the_role_is_lost_with_the_connection_and_its_resources_are_closed
 
             await eventually(has_ended)
 
-        await eventually(lambda: process.opened == 2 and process.role.is_served)
+        await eventually(lambda: process.opened >= 2 and process.role.is_served)
         await reserve(process, "again")
 
 
@@ -327,6 +336,7 @@ async def test_a_holder_that_was_silent_does_not_count_on_the_role_before_it_has
 
 async def test_a_reservation_of_a_former_holder_is_refused(url: str) -> None:
     async with process_on(url) as former, process_on(url) as next_one:
+        await until_served(former)
         await reserve(former, "a")
         # The former holder has not noticed yet that the role is another's.
         async with connected(url) as connection:

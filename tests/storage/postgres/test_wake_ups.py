@@ -286,7 +286,7 @@ async def test_an_ear_whose_connection_ends_listens_again_and_hears_everything(
     async with connected(reader.url) as wire:
         assert await wire.fetchval(END, f"ear {reader.database.number}") == 1
 
-    await eventually(lambda: reader.gaps == 1)
+    await eventually(lambda: reader.gaps >= 1)
     await writer.touch(("session", "a"))
     await eventually(lambda: reader.heard == [("session", "a")])
     assert reader.ear.troubles == []
