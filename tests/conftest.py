@@ -35,7 +35,7 @@ __all__ = ["pytest_runtest_makereport"]
 
 pytest_plugins = ["tests.support.forked_workers"]
 
-_MANY_OBJECTS = 200_000
+_MANY_OBJECTS = 600_000
 
 # No test depends on how fast the machine is, and a run of the suite repeats the examples of the one before.
 for _name, _examples in (("repeatable", 150 if SLOW else 15), ("postgres", 5)):

@@ -26,7 +26,7 @@ from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.bridge_client import BridgeClient
 from tests.support.console_client import ConsoleClient
 from tests.support.needs import needs_chromium, needs_test_runners, slow
-from tests.support.node_project import run_console_specification
+from tests.support.node_project import run_console_specifications
 from tests.support.postgres import PostgresServer, needs_postgres
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
@@ -379,4 +379,4 @@ async def test_a_person_watches_the_traffic_of_two_processes(
         numbers = await known_to_each_other(pair)
         facts = {"urls": [each.url for each in pair], "numbers": numbers}
         files = {"processes.json": orjson.dumps(facts).decode()}
-        await run_console_specification(tmp_path, pair[0].server, _SPECIFICATION, files)
+        await run_console_specifications(tmp_path, {_SPECIFICATION: pair[0].server}, files)

@@ -1,14 +1,17 @@
 """The console in Debian's Chromium, by Playwright: a person's steps on each page, and axe-core."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import orjson
 
 from bridge_server.kit.client import Cipher
 from tests.support.console_client import ConsoleClient, make_project, new_link, subscribe, subscribe_crowd
-from tests.support.node_project import BROWSER_MARKS, run_console_specification
+from tests.support.node_project import BROWSER_MARKS, run_console_specifications
 from tests.support.push_client import PushClient
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.server import RunningServer, running_server
@@ -16,11 +19,11 @@ from tests.support.socket_client import Identity, irn_connected, topic_of
 from tests.support.waiting import eventually
 
 _FOLDER = Path(__file__).parent / "browser"
-_SPECIFICATION = _FOLDER / "console.spec.js"
+_PROJECTS = _FOLDER / "console.spec.js"
 _HOSTILE = '<img src=x onerror="hacked=1">\u202e\'"'
 pytestmark = BROWSER_MARKS
 _OUT = _FOLDER / "out.spec.js"
-_PROJECTS = "/console/projects"
+_SHOP = "/console/projects/shop"
 _ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 _SETTINGS: dict[str, Any] = {
     "console": True,
@@ -45,27 +48,44 @@ _HOSTILE_METHOD = '<img src=x onerror="hacked=1">\u202e'
 
 
 async def test_a_person_uses_each_page(tmp_path: Path) -> None:
-    async with running_server(tmp_path / "data", console=True, test=True) as server:
+    """One browser for the specifications, of which each has a server of its own."""
+    async with AsyncExitStack() as stack:
+        servers = {
+            specification: await stack.enter_async_context(filled(tmp_path / specification.stem))
+            for specification, filled in {
+                _PROJECTS: projects,
+                _NOTIFICATIONS: notifications,
+                _OUT: what_goes_out,
+                _TRAFFIC: traffic,
+            }.items()
+        }
+        environment = {
+            "CONSOLE_LINK": f"{servers[_PROJECTS].url}{await new_link(servers[_PROJECTS])}",
+            "CONSOLE_NOTIFICATION": "/notifications/shop/4",
+        }
+
+        output = await run_console_specifications(tmp_path, servers, payloads(), environment)
+
+    assert "47 passed" in output  # 13 of projects, 10 of notifications, 10 of what goes out, 14 of traffic
+
+
+@asynccontextmanager
+async def projects(data_dir: Path) -> AsyncIterator[RunningServer]:
+    async with running_server(data_dir, console=True, test=True) as server:
         browser = await ConsoleClient(server).sign_in()
         await browser.send("/console/projects", "create", name="Shop", project_id="shop")
         await browser.send("/console/projects", "create", name=_HOSTILE, project_id="hostile")
         await browser.send("/console/projects/hostile", "add-type", name=_HOSTILE, type_id="bad")
-
-        link = f"{server.url}{await new_link(server)}"
-        output = await run_console_specification(
-            tmp_path, server, _SPECIFICATION, environment={"CONSOLE_LINK": link}
-        )
-
-    assert "13 passed" in output
+        yield server
 
 
 async def _fill(server: RunningServer) -> "asyncio.Task[Any]":
     """Something on each page; returns a client that waits for approval."""
     browser, rpc = await ConsoleClient(server).sign_in(), RpcClient(server)
     await browser.send("/console/faults", "add", where="webhook", status="503")
-    await browser.send(_PROJECTS, "create", name="Shop", project_id="shop")
-    await browser.send(f"{_PROJECTS}/shop", "set-webhook", url="https://app.example/hook")
-    await browser.send(f"{_PROJECTS}/shop", "subscribe", account=_ACCOUNT)
+    await browser.send("/console/projects", "create", name="Shop", project_id="shop")
+    await browser.send(_SHOP, "set-webhook", url="https://app.example/hook")
+    await browser.send(_SHOP, "subscribe", account=_ACCOUNT)
     push = PushClient(server)
     await push.register(topic="a-topic-of-the-browser", type="fcm", peerName="Shop", language="de")
     await push.push("a-topic-of-the-browser")
@@ -73,7 +93,8 @@ async def _fill(server: RunningServer) -> "asyncio.Task[Any]":
     sent = {"from": DEVELOPMENT_ADDRESS, "to": "0x" + "12" * 20, "value": "0x1"}
     await rpc.call("eth_sendTransaction", sent)
     message = "0x" + "<img src=x onerror=alert(1)>\u202e".encode().hex()
-    waits = asyncio.create_task(rpc.call("personal_sign", message, DEVELOPMENT_ADDRESS))
+    asking = rpc.request("personal_sign", message, DEVELOPMENT_ADDRESS)
+    waits = asyncio.create_task(_wait_for_approval(server, asking))
 
     async def all_there() -> bool:
         pages = [await browser.page(f"/console/{name}") for name in ("wallet", "webhooks?state=waiting")]
@@ -83,26 +104,34 @@ async def _fill(server: RunningServer) -> "asyncio.Task[Any]":
     return waits
 
 
-async def test_a_person_uses_the_pages_of_what_goes_out(tmp_path: Path) -> None:
+async def _wait_for_approval(server: RunningServer, asking: Any) -> None:
+    """A client that gives up no sooner than the specifications of other servers have ended."""
+    patient = aiohttp.ClientTimeout(total=None)
+    async with server.client.post(f"{server.url}/rpc", json=asking, timeout=patient) as response:
+        await response.read()
+
+
+@asynccontextmanager
+async def what_goes_out(data_dir: Path) -> AsyncIterator[RunningServer]:
     topic = topic_of("a topic of the browser")
     async with (
-        running_server(tmp_path / "data", **_SETTINGS) as server,
+        running_server(data_dir, **_SETTINGS) as server,
         irn_connected(server.client, server.url, Identity()) as dapp,
     ):
         waits = await _fill(server)
         await dapp.subscribe(topic)
         await dapp.publish(topic, tag=1100)
 
-        output = await run_console_specification(tmp_path, server, _OUT)
+        try:
+            yield server
+        finally:
+            waits.cancel()
+            await asyncio.gather(waits, return_exceptions=True)
 
-        waits.cancel()
-        await asyncio.gather(waits, return_exceptions=True)
 
-    assert "10 passed" in output
-
-
-async def test_a_person_uses_the_pages_of_notifications(tmp_path: Path) -> None:
-    async with running_server(tmp_path / "data", console=True, test=True) as server:
+@asynccontextmanager
+async def notifications(data_dir: Path) -> AsyncIterator[RunningServer]:
+    async with running_server(data_dir, console=True, test=True) as server:
         browser = await ConsoleClient(server).sign_in()
         await make_project(browser, "shop", "news", "deals", name="Shop")
         await subscribe(browser, "shop", _READER)
@@ -112,15 +141,7 @@ async def test_a_person_uses_the_pages_of_notifications(tmp_path: Path) -> None:
         await make_project(browser, "hostile", "news", name=_HOSTILE)
         await subscribe(browser, "hostile", "test:chain:hostile")
         await _send(browser, "hostile", "test:chain:hostile", title=_HOSTILE, body=_HOSTILE)
-
-        output = await run_console_specification(
-            tmp_path,
-            server,
-            _NOTIFICATIONS,
-            environment={"CONSOLE_NOTIFICATION": "/notifications/shop/4"},
-        )
-
-    assert "10 passed" in output
+        yield server
 
 
 async def _send(browser: ConsoleClient, project_id: str, account: str, title: str, body: str) -> None:
@@ -136,20 +157,22 @@ async def _send(browser: ConsoleClient, project_id: str, account: str, title: st
     assert answer.status == 303, answer.body.decode()
 
 
-async def test_a_person_watches_the_traffic(tmp_path: Path) -> None:
-    cipher = Cipher(_KEY)
-    files = {
-        **{path.name: path.read_text("utf-8") for path in _VECTORS.glob("clients_v*.json")},
-        "sealed.json": orjson.dumps(
-            {
-                "key": _KEY.hex(),
-                "call": cipher.seal(_CALL),
-                "hostile": cipher.seal({"method": _HOSTILE_METHOD}),
-            }
-        ).decode(),
-    }
+@asynccontextmanager
+async def traffic(data_dir: Path) -> AsyncIterator[RunningServer]:
     settings: dict[str, Any] = {"console": True, "test": True, "dev_accounts": True, "max_wait": 120}
-    async with running_server(tmp_path / "data", **settings) as server:
-        output = await run_console_specification(tmp_path, server, _TRAFFIC, files)
+    async with running_server(data_dir, **settings) as server:
+        yield server
 
-    assert "14 passed" in output
+
+def payloads() -> dict[str, str]:
+    """Files with payloads of the published clients, and with some of our own."""
+    cipher = Cipher(_KEY)
+    sealed = {
+        "key": _KEY.hex(),
+        "call": cipher.seal(_CALL),
+        "hostile": cipher.seal({"method": _HOSTILE_METHOD}),
+    }
+    return {
+        **{path.name: path.read_text("utf-8") for path in _VECTORS.glob("clients_v*.json")},
+        "sealed.json": orjson.dumps(sealed).decode(),
+    }

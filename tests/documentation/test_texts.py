@@ -3,8 +3,6 @@
 import asyncio
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from asyncio.subprocess import PIPE
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from bridge_server.assembly.system_routes import MEANINGS
 from bridge_server.cli.commands import commands
 from bridge_server.settings.settings import Settings
 from tests.support.needs import slow
+from tests.support.programs import folder_of_command, output_of_program
 from tests.support.rows import each_row
 from tests.support.server import server_process
 
@@ -134,15 +133,14 @@ def _is_command(words: list[str]) -> bool:
 
 @each_row("script", ["reference.py", "pictures.py"])
 def test_generated_pages_are_up_to_date(script: str) -> None:
-    finished = subprocess.run(
-        [sys.executable, _ROOT / "scripts" / script, "--check"],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-    )
+    path = _ROOT / "scripts" / script
 
-    assert finished.returncode == 0, finished.stdout + finished.stderr
+    output_of_program(
+        f"import runpy, sys\n"
+        f"sys.argv = [{str(path)!r}, '--check']\n"
+        f"sys.path.insert(0, {str(path.parent)!r})\n"
+        f"runpy.run_path({str(path)!r}, run_name='__main__')"
+    )
 
 
 def test_every_drawing_has_a_text_and_stands_on_a_page() -> None:
@@ -213,7 +211,7 @@ async def test_the_examples_answer_what_the_readme_shows(tmp_path: Path) -> None
 
     with server_process(tmp_path / "data", "--dev-accounts") as server:
         script = "\n".join(f"{command}\necho" for command in commands).replace(_PRINTED_URL, server.url)
-        script = script.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
+        script = script.replace(".venv/bin/", f"{folder_of_command(tmp_path)}/")
         printed = await _output_of("sh", "-euc", f"export BRIDGE_DATA_DIR={tmp_path / 'data'}\n{script}")
 
     assert len(commands) > 5

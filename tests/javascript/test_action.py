@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from tests.javascript.pages import section
-from tests.support.needs import LAZY_PIP, slow
+from tests.support.needs import slow, with_present_pip
 from tests.support.node_project import ROOT
 
 _RUN = re.compile(r"^( *)(?:- )?run: \|\n((?:\1 +.*\n|\n)+)", re.MULTILINE)
@@ -42,6 +42,7 @@ class Job:
     def __init__(self, folder: Path) -> None:
         self.temporary = folder / "temporary"
         self.temporary.mkdir()
+        self._pip = with_present_pip(folder)
         self._files = {name: folder / name for name in ("GITHUB_ENV", "GITHUB_OUTPUT")}
         for file in self._files.values():
             file.touch()
@@ -64,7 +65,7 @@ class Job:
                 **{name: str(file) for name, file in self._files.items()},
                 "RUNNER_TEMP": str(self.temporary),
                 "GITHUB_ACTION_PATH": str(ROOT),
-                **LAZY_PIP,
+                **self._pip,
                 **self.variables,
                 **(environment or {}),
             },

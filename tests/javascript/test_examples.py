@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.javascript.pages import files_of, section
-from tests.support.needs import LAZY_PIP, needs_chromium, needs_test_runners, slow
+from tests.support.needs import needs_chromium, needs_test_runners, slow, with_present_pip
 from tests.support.node_project import PACKAGE, ROOT, SERVER, NodeProject
 
 _NODE_FILE = "session-test.js"
@@ -96,7 +96,8 @@ def test_the_page_says_how_to_install(tmp_path: Path) -> None:
     )
 
     finished = subprocess.run(
-        ["bash", "-e", "-c", script], cwd=tmp_path, env=environment | LAZY_PIP | {"PATH": path},
+        ["bash", "-e", "-c", script], cwd=tmp_path,
+        env=environment | with_present_pip(tmp_path) | {"PATH": path},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
         timeout=800, check=False,
     )  # fmt: skip

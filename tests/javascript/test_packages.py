@@ -11,12 +11,15 @@ import pytest
 from bridge_server.kernel.version import VERSION
 from tests.support.needs import PACKAGES, needs_node, needs_node_alone, needs_test_runners
 from tests.support.node_project import PACKAGE, ROOT, SERVER, NodeProject
+from tests.support.programs import folder_of_command
 from tests.support.rows import each_row
 
 API_PACKAGE = ROOT / "javascript" / "api"
 _SECONDS = 240.0
+_CHECK_TYPES = Path(__file__).parent / "check_types.js"
 _TESTS = PACKAGE / "tests"
 _PUBLISHED = _TESTS / "published-clients.test.js"
+_STARTING = _TESTS / "starting.test.js"
 COMPILER_OPTIONS = {
     "strict": True,
     "noEmit": True,
@@ -28,10 +31,10 @@ COMPILER_OPTIONS = {
 }
 
 
-def run(*command: str | Path, cwd: Path) -> str:
-    """The output of a command; an AssertionError with it if the command fails."""
+def run(*command: str | Path, cwd: Path, server: Path = SERVER) -> str:
+    """The output of a command; an AssertionError with it if the command fails. Its tests start the server."""
     variables = {
-        "BRIDGE_SERVER_BIN": str(SERVER),
+        "BRIDGE_SERVER_BIN": str(server),
         "BRIDGE_TEST_PACKAGE": (PACKAGE / "source" / "index.js").as_uri(),
     }
     finished = subprocess.run(
@@ -42,14 +45,27 @@ def run(*command: str | Path, cwd: Path) -> str:
     return finished.stdout
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program whose processes are forked."""
+    return folder_of_command(tmp_path_factory.mktemp("server")) / SERVER.name
+
+
 @needs_node_alone
-def test_its_own_tests_pass() -> None:
-    run("node", "--test", *sorted({*_TESTS.glob("*.test.js")} - {_PUBLISHED}), cwd=PACKAGE)
+def test_its_own_tests_pass(server: Path) -> None:
+    files = sorted({*_TESTS.glob("*.test.js")} - {_PUBLISHED, _STARTING})
+
+    run("node", "--test", *files, cwd=PACKAGE, server=server)
+
+
+@needs_node_alone
+def test_its_tests_of_processes_pass_with_the_program_itself() -> None:
+    run("node", "--test", _STARTING, cwd=PACKAGE)
 
 
 @needs_node
-def test_its_wallet_pairs_with_a_published_client() -> None:
-    run("node", "--test", _PUBLISHED, cwd=PACKAGE)
+def test_its_wallet_pairs_with_a_published_client(server: Path) -> None:
+    run("node", "--test", _PUBLISHED, cwd=PACKAGE, server=server)
 
 
 @each_row("package", [PACKAGE, API_PACKAGE], ids=lambda package: package.name)
@@ -64,10 +80,12 @@ def test_its_version_is_the_servers_and_it_needs_nothing(package: Path) -> None:
 def test_its_types_fit_what_is_documented(tmp_path: Path) -> None:
     project = NodeProject(tmp_path, "typescript", "vitest", "@playwright/test", "@types/node")
     configuration = {"compilerOptions": COMPILER_OPTIONS, "files": ["types.ts"]}
-    source = (PACKAGE / "tests" / "types.ts").read_text("utf-8")
-    project.write({"tsconfig.json": orjson.dumps(configuration).decode(), "types.ts": source})
+    files = {path.name: path.read_text("utf-8") for path in (_TESTS / "types.ts", _CHECK_TYPES)}
+    project.write({"tsconfig.json": orjson.dumps(configuration).decode(), **files})
 
-    project.run(str(tmp_path / "node_modules" / "typescript" / "bin" / "tsc"), "--project", ".")
+    checked = project.run(_CHECK_TYPES.name)
+
+    assert "/@bridge-server/test/source/index.d.ts" in checked
 
 
 # The package @bridge-server/api, installed from its file as users install it, against this server.
@@ -87,10 +105,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_node_alone
-def test_its_own_tests_pass_where_it_is_installed(project: Path) -> None:
+def test_its_own_tests_pass_where_it_is_installed(project: Path, server: Path) -> None:
     shutil.copy(API_PACKAGE / "tests" / "notifier.test.js", project)
 
-    output = run("node", "--test", "notifier.test.js", cwd=project)
+    output = run("node", "--test", "notifier.test.js", cwd=project, server=server)
 
     assert "# fail 0" in output
     assert sorted(path.name for path in (project / "node_modules" / "@bridge-server" / "api").iterdir()) == [

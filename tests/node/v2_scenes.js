@@ -4,10 +4,13 @@ const {
   ACCOUNT, CHAIN, comeBack, leave, namespaces, newDapp, newProvider, newWallet, newWalletKit, once, pair, play, propose,
   sign, within
 } = require('./v2_parties')
+const { session } = require('./v2_pairing')
 
 const relay = process.argv[2]
 
 play({
+  session: () => session(relay),
+
   async rejection () {
     const dapp = await newDapp(relay)
     const wallet = await newWallet(relay)
@@ -87,5 +90,11 @@ play({
     await kit.pair({ uri: await shown })
     await kit.rejectSession({ id: (await proposed).id, reason: { code: 5000, message: 'User rejected.' } })
     return within(refused, 'the rejection')
+  },
+
+  async twelvePairs () {
+    const numbers = Array.from({ length: 12 }, (_, number) => number)
+    const pairs = await Promise.all(numbers.map(() => pair(relay)))
+    return Promise.all(pairs.map((paired, number) => sign(paired, `0x${number}`)))
   }
 })

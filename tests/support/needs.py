@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ export default {{
   timeout: 180000,
   expect: {{ timeout: 30000 }},
   use: {{
-    launchOptions: {{ executablePath: '{CHROMIUM}', args: ['--no-sandbox'] }},
+    launchOptions: {{ executablePath: '{CHROMIUM}', args: ['--no-sandbox', '--in-process-gpu'] }},
     permissions: ['local-network-access'], // a page that this machine does not serve may reach the server
   }},
 }}
@@ -91,3 +92,17 @@ async def node_peers(script: str, **orders: Any) -> AsyncIterator[asyncio.Stream
 
 LAZY_PIP = {"PIP_COMPILE": "0"}
 """Environment variables of a test that installs packages."""
+
+
+def with_present_pip(folder: Path) -> dict[str, str]:
+    """Such variables, with which pip of a new virtual environment is the tests' own one.
+
+    The one that Python brings is older, and takes twice as long. A link to it is made in the folder.
+    """
+    found = find_spec("pip")
+    assert found is not None
+    assert found.origin is not None
+    modules = folder / "modules"
+    modules.mkdir()
+    (modules / "pip").symlink_to(Path(found.origin).parent, target_is_directory=True)
+    return {**LAZY_PIP, "PYTHONPATH": str(modules)}

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.console_client import ConsoleClient
 from tests.support.needs import CONFIGURATION, PACKAGES, needs_chromium, needs_test_runners, slow
+from tests.support.programs import folder_of_command
 from tests.support.server import RunningServer
 
 ROOT = Path(__file__).parents[2]
@@ -25,10 +26,14 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 class NodeProject:
-    """A folder with `node_modules`; other packages in it are those of tests/node."""
+    """A folder with `node_modules`; other packages in it are those of tests/node.
+
+    The servers and wallets of its tests are forked processes.
+    """
 
     def __init__(self, folder: Path, *packages: str) -> None:
         self.folder = folder
+        self._server = folder_of_command(folder) / SERVER.name
         modules = folder / "node_modules"
         for name in packages:
             (modules / name).parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +52,12 @@ class NodeProject:
         self, *command: str, environment: Mapping[str, str] | None = None, within_seconds: float = _SECONDS
     ) -> str:
         """The output of a command of Node; an AssertionError with it if the command fails."""
-        variables = {"BRIDGE_SERVER_BIN": str(SERVER), "NO_COLOR": "1", "CI": "1", **(environment or {})}
+        variables = {
+            "BRIDGE_SERVER_BIN": str(self._server),
+            "NO_COLOR": "1",
+            "CI": "1",
+            **(environment or {}),
+        }
         finished = subprocess.run(
             ["node", *command],
             cwd=self.folder,
@@ -71,12 +81,12 @@ class NodeProject:
 
 # Specifications that Playwright runs in Debian's Chromium.
 
-_RUN_SECONDS = 540.0
+_RUN_SECONDS = 1_080.0
 _PAGE_CHECK = Path(__file__).parent / "page_check.js"
 _CONSOLE_WINDOW = Path(__file__).parents[1] / "console" / "browser" / "window.js"
 
-BROWSER_MARKS = [slow, needs_chromium, needs_test_runners, pytest.mark.timeout(600)]
-"""The marks of a module whose tests run a whole specification, dozens of steps, beside other workers."""
+BROWSER_MARKS = [slow, needs_chromium, needs_test_runners, pytest.mark.timeout(1_200)]
+"""The marks of a module whose tests run whole specifications, dozens of steps, beside other workers."""
 
 
 def in_browser(test: Test) -> Test:
@@ -105,22 +115,20 @@ def run_specification(
     )
 
 
-async def run_console_specification(
+async def run_console_specifications(
     folder: Path,
-    server: RunningServer,
-    specification: Path,
+    servers: Mapping[Path, RunningServer],
     files: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a specification at the console of a server, in one session."""
-    browser = await ConsoleClient(server).sign_in()
-    beside = {"window.js": _CONSOLE_WINDOW.read_text("utf-8"), **(files or {})}
-    variables = {
-        "BRIDGE_URL": server.url,
-        "CONSOLE_URL": f"{server.url}/console",
-        "CONSOLE_COOKIE": browser.cookie["Cookie"],
-        **(environment or {}),
+    """Run specifications in one browser, each at the console of its server, in one session there."""
+    facts = {}
+    for specification, server in servers.items():
+        browser = await ConsoleClient(server).sign_in()
+        facts[specification.name] = {"url": server.url, "cookie": browser.cookie["Cookie"]}
+    beside = {
+        "window.js": _CONSOLE_WINDOW.read_text("utf-8"),
+        "servers.json": orjson.dumps(facts).decode(),
+        **(files or {}),
     }
-    return await asyncio.to_thread(
-        run_specification, folder, specification, files=beside, environment=variables
-    )
+    return await asyncio.to_thread(run_specification, folder, *servers, files=beside, environment=environment)

@@ -29,9 +29,35 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runn
         yield server
 
 
-def rows(server: RunningServer) -> list[int]:
+def rows(server: RunningServer) -> tuple[int, ...]:
+    counts = ", ".join(f"(SELECT count(*) FROM {table})" for table in _TABLES)
     with database_of(server.settings) as database:
-        return [database.execute(f"SELECT count(*) FROM {table}")[0][0] for table in _TABLES]
+        (found,) = database.execute(f"SELECT {counts}")
+    return tuple(found)
+
+
+class Waiting:
+    """A session and a call of it that nobody has answered."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self._bridge = BridgeClient(server)
+        self._ids: tuple[str, str] | None = None
+
+    async def ids(self) -> tuple[str, str]:
+        """The ids of the session and of the call."""
+        if self._ids is None:
+            session_id = await self._bridge.open_session()
+            self._ids = session_id, await self._bridge.request_call(session_id)
+        return self._ids
+
+    def answered(self) -> None:
+        """The next ones are others."""
+        self._ids = None
+
+
+@pytest.fixture(scope="module")
+def waiting(server: RunningServer) -> Waiting:
+    return Waiting(server)
 
 
 def assert_well_answered(answer: Answer, method: str) -> None:
@@ -63,10 +89,11 @@ async def test_any_request_is_answered_well(
 
 @given(body=inputs.bodies, route=st.sampled_from(["session", "call", "status", "subscribe"]))
 @example(body=b'{"encryptionPayload":"a","x":{"a":1,"a":1}}', route="session")
-async def test_a_body_that_is_refused_stores_nothing(server: RunningServer, body: bytes, route: str) -> None:
+async def test_a_body_that_is_refused_stores_nothing(
+    server: RunningServer, waiting: Waiting, body: bytes, route: str
+) -> None:
     bridge = BridgeClient(server)
-    session_id = await bridge.open_session()
-    call_id = await bridge.request_call(session_id)
+    session_id, call_id = await waiting.ids()
     method, path = {
         "session": ("PUT", f"/session/{session_id}"),
         "call": ("POST", f"/session/{session_id}/call/new"),
@@ -79,6 +106,7 @@ async def test_a_body_that_is_refused_stores_nothing(server: RunningServer, body
 
     assert_well_answered(answer, method)
     if answer.status == 200:
+        waiting.answered()
         document = orjson.loads(body)
         assert isinstance(document.get("encryptionPayload", ""), str | dict)
     else:

@@ -303,13 +303,17 @@ def test_whatever_happens_one_bucket_would_have_let_it_through(
     example: Example, steps: list[tuple[int, int, int]], burst: int
 ) -> None:
     limit, key = Limit("some-bytes", burst, 1_000_000), str(next(example.keys))
-    full_at_us = 0
-    for process, tokens, later_us in steps:
-        example.clock.advance(later_us / 1_000_000)
-        if example.loop.run(example.step(limit, key, process, tokens)):
-            one = spend(limit, full_at_us, example.clock.now_us(), tokens)
-            assert one.allowed
-            full_at_us = one.full_at_us
+
+    async def go() -> None:
+        full_at_us = 0
+        for process, tokens, later_us in steps:
+            example.clock.advance(later_us / 1_000_000)
+            if await example.step(limit, key, process, tokens):
+                one = spend(limit, full_at_us, example.clock.now_us(), tokens)
+                assert one.allowed
+                full_at_us = one.full_at_us
+
+    example.loop.run(go())
 
 
 SLOW_STEPS = st.tuples(
@@ -323,9 +327,12 @@ def test_of_a_bucket_that_fills_slowly_every_token_is_had(
     example: Example, steps: list[tuple[int, int, int]]
 ) -> None:
     limit, key = Limit("some-bytes", 20, HOUR_US), str(next(example.keys))
-    had = 0
-    for process, tokens, later_us in [*steps, (0, 0, 1), (1, 0, 1), (2, 0, 1), *[(0, 1, 0)] * 21]:
-        had += tokens * example.loop.run(example.step(limit, key, process, tokens))
-        example.clock.advance(later_us / 1_000_000)
 
-    assert had == 20
+    async def had() -> int:
+        found = 0
+        for process, tokens, later_us in [*steps, (0, 0, 1), (1, 0, 1), (2, 0, 1), *[(0, 1, 0)] * 21]:
+            found += tokens * await example.step(limit, key, process, tokens)
+            example.clock.advance(later_us / 1_000_000)
+        return found
+
+    assert example.loop.run(had()) == 20

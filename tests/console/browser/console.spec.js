@@ -1,5 +1,5 @@
 // The console's pages in a real browser: a person's steps, the keyboard alone, and what axe-core finds.
-// CONSOLE_URL names the console, CONSOLE_COOKIE is the cookie of a session, and CONSOLE_LINK a sign-in link.
+// CONSOLE_LINK is a sign-in link.
 
 import { expect, test } from '@playwright/test'
 import { expectNoFault, open, signIn } from './window.js'

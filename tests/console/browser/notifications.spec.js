@@ -1,5 +1,5 @@
 // The pages of notifications in a real browser: a person's steps, the keyboard alone, and what axe-core finds.
-// CONSOLE_URL names the console, CONSOLE_COOKIE is the cookie of a session, and CONSOLE_NOTIFICATION a page below it.
+// CONSOLE_NOTIFICATION is the path of a notification's page.
 
 import { expect, test } from '@playwright/test'
 import { expectNoFault, open, signIn } from './window.js'

@@ -1,7 +1,7 @@
 // The pages of what goes out, and of the settings: Wallet, Webhooks, Pushes, Settings.
 
 import { expect, test } from '@playwright/test'
-import { expectNoFault, open, signIn } from './window.js'
+import { expectNoFault, open, server, signIn } from './window.js'
 
 const ACCOUNT = '0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266'
 const PATHS = [
@@ -16,7 +16,7 @@ test.afterEach(({ page }) => {
 // The request is answered once somebody has decided.
 function asks(page, text) {
   const params = [`0x${Buffer.from(text).toString('hex')}`, ACCOUNT]
-  const url = new URL('/rpc', process.env.CONSOLE_URL).href
+  const url = `${server().url}/rpc`
   return page.request.post(url, { data: { jsonrpc: '2.0', id: 1, method: 'personal_sign', params } }).then((answer) => answer.json())
 }
 
