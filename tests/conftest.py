@@ -1,7 +1,6 @@
 """Fixtures that every room's tests use."""
 
 import gc
-import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import partial
@@ -20,6 +19,7 @@ from tests.support.postgres import (
     HAS_POSTGRES,
     PostgresServer,
     connected,
+    crash_cluster,
     needs_postgres,
     postgres_server,
     pytest_runtest_makereport,
@@ -159,10 +159,10 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
 
 
 @pytest.fixture(scope="session")
-def _made_cluster() -> Iterator[PostgresCluster]:
+def _made_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresCluster]:
     if programs() is None:
         pytest.skip("needs PostgreSQL's server programs, to stop a server")
-    cluster = PostgresCluster.made(owner=os.getpid())
+    cluster = crash_cluster(tmp_path_factory.getbasetemp())
     yield cluster
     if cluster.is_running:
         cluster.stop("immediate")

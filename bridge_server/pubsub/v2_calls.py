@@ -334,13 +334,12 @@ class IrnCalls:
         if socket.frames is not None:
             noted = socket.frames.following(request.method, self._in_words(socket, call, socket.frames), done)
         socket.sending.answers.pending += 1
-        if self._remembered.repeats(key, noted, now_ms):
+        if not self._remembered.begin(key, noted, now_ms):
             return
+        self._journal.submit(call)
         if not self._is_shared:
             is_sure = len(publications) == 1 and call.subscribes is None and not socket.is_doubtful
             self._offer(socket, publications, is_sure)
-        self._remembered.begin(key, noted)
-        self._journal.submit(call)
 
     def _in_words(self, socket: IrnSocket, call: Publishing, frames: Frames) -> str:
         """The message that a call publishes, and whether it has a receiver."""

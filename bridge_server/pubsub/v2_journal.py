@@ -42,7 +42,7 @@ def call_key(client: ClientKey, id_text: bytes, publications: Iterable[Publicati
     """
     checksum = 0
     for each in publications:
-        checksum = crc32(each.message.encode(), crc32(each.topic.encode(), checksum))
+        checksum = crc32(f"{each.topic}{each.message}".encode(), checksum)
     request_id = id_text.decode().strip('"')
     return f"{client[-16:]} {request_id} {checksum}"
 
@@ -64,24 +64,20 @@ class RememberedCalls:
         """Forget every call that is on disk."""
         self._expires_at_ms.clear()
 
-    def repeats(self, call: str, done: Done, now_ms: int) -> bool:
-        """Whether the call was made before: then `done` is called, at once or with the one under way."""
+    def begin(self, call: str, done: Done, now_ms: int) -> bool:
+        """Whether the call is new, and remembered now. Otherwise `done` is called, at once or with it."""
         waiting = self._under_way.get(call)
         if waiting is not None:
             waiting.append(done)
-            return True
+            return False
         expires_at_ms = self._expires_at_ms.get(call)
-        if expires_at_ms is None:
-            return False
-        if expires_at_ms <= now_ms:
+        if expires_at_ms is not None:
+            if expires_at_ms > now_ms:
+                done(None)
+                return False
             del self._expires_at_ms[call]
-            return False
-        done(None)
-        return True
-
-    def begin(self, call: str, done: Done) -> None:
-        """Remember a call that is on its way to the disk."""
         self._under_way[call] = [done]
+        return True
 
     def end(self, call: str, refused: BridgeError | None, now_ms: int) -> None:
         """Answer a call that is on disk or was refused, as often as it was made."""
@@ -175,6 +171,8 @@ class IrnJournal:
 
     def submit(self, change: Change) -> None:
         """Store the change, and say when it is done."""
+        if not self._changes:
+            self._wanted.set()
         self._changes.append(change)
         if isinstance(change, Publishing):
             self._unsaved_rows += len(change.publications)
@@ -184,7 +182,6 @@ class IrnJournal:
                 publication.message = ""  # its data has it
         else:
             self._unsaved_rows += len(change.topics)
-        self._wanted.set()
 
     def acknowledge(self, client: ClientKey, topic: Topic, number: int) -> None:
         """Note that the client has received the message with this number."""

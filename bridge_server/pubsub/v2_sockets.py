@@ -45,20 +45,20 @@ _PONG_SECONDS = 1.0
 class Answers:
     """The answers that wait for one socket, or that it was written a moment ago."""
 
-    __slots__ = ("_now", "_ping", "_ping_number", "_pong", "_written_at", "pending")
+    __slots__ = ("_now", "_ping", "_ping_number", "_pong", "pending", "written_at")
 
     def __init__(self) -> None:
         self.pending = 0
         """Publications that are on their way to the disk."""
         self._now = asyncio.get_running_loop().time
-        self._written_at: float | None = None
+        self.written_at: float | None = None  # of an answer that the client may not have read
         self._ping, self._ping_number = b"", 0
         self._pong: asyncio.Event | None = None
 
     def has_answer(self) -> None:
         """The answer to a publication was written."""
         self.pending -= 1
-        self._written_at = self._now()
+        self.written_at = self._now()
 
     def recognise(self, pong: bytes) -> None:
         """The client has read what was written before the ping."""
@@ -68,26 +68,26 @@ class Answers:
     @property
     def has_unread(self) -> bool:
         """Whether an answer was written just now, and the client may not have read it yet."""
-        if self._written_at is None:
+        if self.written_at is None:
             return False
-        if self._now() < self._written_at + _IS_NEW_SECONDS:
+        if self._now() < self.written_at + _IS_NEW_SECONDS:
             return True
-        self._written_at = None
+        self.written_at = None
         return False
 
     async def until_read(self, outlet: Socket) -> None:
         """Return once the client has read what was written, or gives no sign of it."""
         if not self.has_unread:
             return
-        written_at, self._pong = self._written_at, asyncio.Event()
+        written_at, self._pong = self.written_at, asyncio.Event()
         self._ping_number += 1
         self._ping = b"answered %d" % self._ping_number
         outlet.push(ping_frame(self._ping))
         with suppress(TimeoutError):
             async with asyncio.timeout(_PONG_SECONDS):
                 await self._pong.wait()
-        if self._written_at == written_at:
-            self._written_at = None
+        if self.written_at == written_at:
+            self.written_at = None
 
 
 # Open sockets by the topics that they are sent messages of.
@@ -97,18 +97,18 @@ class Attachment:
     """One socket on one topic. While it `is_live`, it has been sent all that there is."""
 
     __slots__ = (
-        "client", "has_missed", "is_live", "is_new", "look", "offer", "position", "subscription", "topic",
+        "catch_up", "client", "has_missed", "is_live", "is_new", "message_head", "offer", "position", "topic",
         "unconfirmed", "unconfirmed_bytes",
     )  # fmt: skip
 
     def __init__(
         self,
         offer: Callable[["Attachment", Publication, bool], None],
-        look: Callable[["Attachment"], None],
+        catch_up: Callable[["Attachment"], None],
         client: ClientKey,
         topic: Topic,
     ) -> None:
-        self.look = look
+        self.catch_up = catch_up
         """Sends what has come on disk."""
         self.offer = offer
         """Sends a message that was published just now: at once if that is sure to be stored, or from the
@@ -116,7 +116,7 @@ class Attachment:
         """
         self.client = client
         self.topic = topic
-        self.subscription = v2_wire.subscription_id(client, topic)
+        self.message_head = v2_wire.MESSAGE_HEAD % v2_wire.subscription_id(client, topic)
         self.position = -1
         """The number of the newest message that it was sent."""
         self.is_live = False
@@ -254,7 +254,7 @@ class Sending:
             and self._behind is None
             and outlet is not None
             and not answers.pending
-            and not answers.has_unread
+            and (answers.written_at is None or not answers.has_unread)
             and not outlet.is_congested
             and len(self._sent) < self._window
             and 2 * attachment.unconfirmed < share.messages
@@ -286,7 +286,7 @@ class Sending:
         attachment.position = number
         attachment.unconfirmed += 1
         attachment.unconfirmed_bytes += size_bytes
-        self._outlet.push_joined(text_frame(v2_wire.MESSAGE % (id_text, attachment.subscription, data)))
+        self._outlet.push_joined(text_frame(v2_wire.write_message(id_text, attachment.message_head, data)))
 
     def _fall_behind(self, attachment: Attachment) -> None:
         attachment.is_live, attachment.has_missed = False, True
@@ -458,7 +458,7 @@ class IrnSocket:
             self._refuse(frame, error)
             return self._pay(1)
         price = 0 if self.address is None else self._price(call)
-        late = self._pay(price)
+        late = None if self.address is None else self._pay(price)
         return self._do(frame, call, price) if late is None else self._do_after(late, frame, call, price)
 
     async def settle(self) -> None:

@@ -40,7 +40,7 @@ _NO_ID = b"null"
 _MOST_DIGITS = 20
 _LARGEST_ID = 2**64 - 1
 
-MESSAGE = b'{"id":%b,"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":%b}}'
+MESSAGE_HEAD = b',"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":'
 CONFIRMED = b'{"id":%b,"jsonrpc":"2.0","result":true}'
 """The receiver's answer to a message, as clients write it."""
 LONGEST_CONFIRMED = 60
@@ -59,16 +59,21 @@ def read_frame(text: bytes) -> ClientRequest | Confirmation:
         raise FrameNotJsonError(error.msg) from error
     if not isinstance(values, dict):
         raise InvalidFrameError("A frame must be one JSON-RPC object: {id, jsonrpc, method, params}.")
-    method = values.get("method")
+    method, sent = values.get("method"), values.get("id")
+    id_text = b"%d" % sent if type(sent) is int and 0 <= sent <= _LARGEST_ID else _text_of_digits(sent)
     if isinstance(method, str):
-        id_text = _id_text(values.get("id"))
         if values.get("jsonrpc") != "2.0":
             return ClientRequest(id_text, "", None)
         return ClientRequest(id_text, method, values.get("params"))
     if "result" not in values and "error" not in values:
         raise InvalidFrameError("A frame must be a JSON-RPC request or response: it has no method.")
     is_received = values.get("result") is True and "error" not in values
-    return Confirmation(CONFIRMED % _id_text(values.get("id")), is_received)
+    return Confirmation(CONFIRMED % id_text, is_received)
+
+
+def write_message(id_text: bytes, head: bytes, data: bytes) -> bytes:
+    """The request that brings a message to a receiver: the data, behind MESSAGE_HEAD with a subscription."""
+    return b"".join((b'{"id":', id_text, head, data, b"}}"))
 
 
 def write_result(id_text: bytes, result: bytes) -> bytes:
@@ -126,9 +131,7 @@ def subscription_id(client: ClientKey, topic: Topic) -> bytes:
     return hashlib.sha256(f"{topic}{DID_PREFIX}{client}".encode()).hexdigest().encode()
 
 
-def _id_text(sent: object) -> bytes:
-    if type(sent) is int and 0 <= sent <= _LARGEST_ID:
-        return b"%d" % sent
+def _text_of_digits(sent: object) -> bytes:
     if isinstance(sent, str) and sent.isascii() and sent.isdigit() and len(sent) <= _MOST_DIGITS:
         return b'"%b"' % sent.encode() if int(sent) <= _LARGEST_ID else _NO_ID
     return _NO_ID
@@ -291,11 +294,12 @@ def _topics(params: _Params) -> tuple[Topic, ...]:
 
 
 def _publication(params: _Params) -> Publication:
-    return Publication(
+    message, ttl, tag = params.get("message"), params.get("ttl"), params.get("tag")
+    return Publication(  # the usual values are judged here: a call for each of them would take longer
         _topic(params.get("topic")),
-        _text(params, "message"),
-        _ttl(params.get("ttl")),
-        _tag(params.get("tag")),
+        message if type(message) is str else _text(params, "message"),
+        ttl if type(ttl) is int and 0 < ttl <= LONGEST_TTL_SECONDS else _ttl(ttl),
+        tag if type(tag) is int and 0 <= tag <= _LARGEST_U32 else _tag(tag),
         "prompt" in params and _prompt(params["prompt"]),
         _attestation(params) if "attestation" in params else None,
     )

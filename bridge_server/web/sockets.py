@@ -63,22 +63,23 @@ class Party(Protocol):
 
 
 class LoopTurn:
-    """The sockets that pushed a frame in a turn of the event loop: one callback has them write the rest."""
+    """Turns of the event loop in which many sockets push frames: one callback ends each, for all sockets."""
 
     def __init__(self) -> None:
-        self._sockets: list[Socket] = []
+        self.number, self.has_ended = 0, True
+        self.sockets: list[Socket] = []  # they have frames to write when the turn ends
 
-    def add(self, socket: "Socket") -> None:
-        """Have the socket end its turn."""
-        if not self._sockets:
-            asyncio.get_running_loop().call_soon(self._end)
-        self._sockets.append(socket)
+    def begin(self) -> None:
+        """Begin a turn, as the last one has ended."""
+        self.number, self.has_ended = self.number + 1, False
+        asyncio.get_running_loop().call_soon(self._end)
 
     def _end(self) -> None:
-        sockets, self._sockets = self._sockets, []
+        self.has_ended = True
+        sockets, self.sockets = self.sockets, []
         for socket in sockets:
             try:
-                socket.end_turn()
+                socket.write_joined()
             except Exception:  # the others have frames to write
                 log.exception("socket_failed")
 
@@ -111,7 +112,7 @@ class Socket(PromptSocket):
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._goodbye: asyncio.Task[bool] | None = None
-        self._is_ending = self._is_joining = False
+        self._is_ending, self._pushed_in = False, 0  # the number of the turn with its last pushed frame
         self._joined: list[bytes] = []
         self._joined_bytes = 0
 
@@ -159,7 +160,7 @@ class Socket(PromptSocket):
     async def close(self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True) -> bool:
         if code == WSCloseCode.MESSAGE_TOO_BIG:  # aiohttp itself has found that, and gives no reason
             message = message or self._too_big.encode()
-        self._write_joined()
+        self.write_joined()
         self._is_ending = True
         if not self.closed and self._transport is not None:  # the client may not read everything
             asyncio.get_running_loop().call_later(_GOODBYE_SECONDS, self._transport.abort)
@@ -185,23 +186,26 @@ class Socket(PromptSocket):
 
     def push_joined(self, frame: bytes) -> None:
         """Push; from the second frame on in one turn of the event loop, several are written together."""
-        if self._is_joining:
-            self._joined.append(frame)
-            self._joined_bytes += len(frame)
+        turn = self._turn
+        if turn.has_ended:
+            turn.begin()
+        if self._pushed_in != turn.number:
+            self._pushed_in = turn.number
+            self.push(frame)
             return
-        self._is_joining = True
-        self._turn.add(self)
-        self.push(frame)
+        if not self._joined:
+            turn.sockets.append(self)
+        self._joined.append(frame)
+        self._joined_bytes += len(frame)
 
-    def end_turn(self) -> None:
-        """Write what was pushed after the first frame: the turn of the event loop is over."""
-        self._is_joining = False
+    def write_joined(self) -> None:
+        """Write what was pushed after the first frame of this turn of the event loop."""
         if self._joined:
             self.push(b"")
 
     async def drain(self) -> None:
         """Wait while much is on its way."""
-        self._write_joined()
+        self.write_joined()
         if self._request is not None:
             await self._request.writer.drain()
 
@@ -220,7 +224,7 @@ class Socket(PromptSocket):
     def end(self, code: int, reason: str) -> None:
         """Close with a close frame, soon. No frame is read or pushed any more."""
         if not self._is_ending:
-            self._write_joined()
+            self.write_joined()
             self._is_ending = True
             self._goodbye = asyncio.create_task(self.close(code=code, message=_close_reason(reason)))
 
@@ -228,10 +232,6 @@ class Socket(PromptSocket):
         """Break the connection off."""
         if self._transport is not None:
             self._transport.abort()
-
-    def _write_joined(self) -> None:
-        if self._joined:
-            self.push(b"")
 
     async def _talk(self) -> None:
         try:
@@ -261,7 +261,7 @@ class Socket(PromptSocket):
             self._party.recognise(message.data)
         elif kind is WSMsgType.PING:
             await self._party.settle()
-            self._write_joined()
+            self.write_joined()
             await self.pong(message.data)
         else:
             if kind is WSMsgType.CLOSE:

@@ -26,7 +26,6 @@ from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.postgres import database
 from bridge_server.storage.postgres.statements import translated
 from tests.support.engines import STATEMENTS, parameter_count
-from tests.support.needs import SLOW
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rows import each_row
 
@@ -272,7 +271,7 @@ _PLANNER_SETTINGS = """
 SET plan_cache_mode = force_generic_plan; SET jit = off;
 SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off
 """
-_ROWS = 100_000 if SLOW else 5_000
+_ROWS = 10_000
 
 
 @pytest.fixture

@@ -48,6 +48,7 @@ def wait_long(patch: pytest.MonkeyPatch) -> None:
 
 _WORKER = "PYTEST_XDIST_WORKER"
 _TEMPLATE = "rooms"
+_FILES = "postgres-files"
 _WRITTEN = """
 SELECT quote_ident(nspname) || '.' || quote_ident(relname), relname::text,
     pg_relation_size(pg_class.oid) + coalesce(pg_relation_size(nullif(reltoastrelid, 0)), 0) > 65536
@@ -187,16 +188,29 @@ def postgres_server(shared_folder: Path) -> Iterator[PostgresServer]:
         asyncio.run(server.drop_all())
         return
     note = shared_folder / "postgres-url"
-    with (shared_folder / "postgres-lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _alone(shared_folder):
         if not note.exists():
-            cluster = PostgresCluster.made(owner=_owner())
+            cluster = PostgresCluster.made(_owner(), files=shared_folder / _FILES)
             cluster.start()
             loop = BackgroundLoop()  # the test that asks first may run in a loop of its own
             loop.run(_make_template(cluster.url))
             loop.stop()
             note.write_text(cluster.url())
     yield PostgresServer(note.read_text(), _TEMPLATE)
+
+
+def crash_cluster(shared_folder: Path) -> PostgresCluster:
+    """A server of this process's own, not started yet. Its files are copies: to make them takes longer."""
+    with _alone(shared_folder):
+        return PostgresCluster.made(os.getpid(), files=shared_folder / _FILES)
+
+
+@contextmanager
+def _alone(shared_folder: Path) -> Iterator[None]:
+    """Have other workers wait until the end of the block."""
+    with (shared_folder / "postgres-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 async def _make_template(url_of: Callable[[str], str]) -> None:

@@ -68,10 +68,11 @@ class PostgresCluster:
         self._programs = bin_folder
 
     @classmethod
-    def made(cls, owner: int, *, is_durable: bool = False) -> "PostgresCluster":
+    def made(cls, owner: int, *, is_durable: bool = False, files: Path | None = None) -> "PostgresCluster":
         """A new one, not started yet, that is removed once the process `owner` has ended.
 
-        One that `is_durable` waits for the disk, as servers do that are no test.
+        One that `is_durable` waits for the disk, as servers do that are no test. With a folder for `files`,
+        the first call keeps the files of a new server there, and the following calls copy them.
         """
         bin_folder = programs()
         assert bin_folder is not None
@@ -80,19 +81,28 @@ class PostgresCluster:
         if (account := _account()) is not None:
             os.chown(folder, account.pw_uid, account.pw_gid)
         _watch(owner, folder)
-        cluster.initialize(is_durable=is_durable)
+        if files is None or not files.exists():
+            cluster.initialize()
+            if files is not None:
+                _copy(cluster.data, files)
+        else:
+            _copy(files, cluster.data)
+        cluster.configure(is_durable=is_durable)
         return cluster
 
     def url(self, database: str = "postgres") -> str:
         """The URL of one of its databases."""
         return f"postgresql://bridge@/{database}?host={self.folder}"
 
-    def initialize(self, *, is_durable: bool = False) -> None:
+    def initialize(self) -> None:
         """Make the files. The default order of texts is a language's, so that what relies on it shows."""
         arguments = ["--auth=trust", "--username=bridge", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
         if "--icu-locale" in self._output("initdb", "--help"):
             arguments += ["--locale-provider=icu", "--icu-locale=en"]
         self._output("initdb", f"--pgdata={self.data}", *arguments)
+
+    def configure(self, *, is_durable: bool = False) -> None:
+        """Write its settings into its files."""
         options = {
             **_OPTIONS,
             **(_DURABLE if is_durable else {}),
@@ -149,6 +159,11 @@ def _account() -> pwd.struct_passwd | None:
         with suppress(KeyError):
             return pwd.getpwnam(name)
     raise RuntimeError(f"there is no user {' or '.join(_NAMES)} that PostgreSQL could run as")
+
+
+def _copy(files: Path, target: Path) -> None:
+    """Copy the files with their owner, who alone may read them."""
+    subprocess.run(["cp", "-a", files, target], check=True)
 
 
 def _watch(owner: int, folder: Path) -> None:
