@@ -37,12 +37,13 @@ SHIPPED_SETTINGS = dict(connection._SETTINGS)
 
 
 def wait_long(patch: pytest.MonkeyPatch) -> None:
-    """Have servers wait as long as it takes, for locks and for the connection that listens.
+    """Have servers wait as long as it takes, for locks, for answers and for the connection that listens.
 
-    They give up after 2 s, which a busy machine may need.
+    They give up after 2 s, which a busy machine may need, or after 20 s, which a test lets pass in a moment.
     """
     for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
         patch.setitem(connection._SETTINGS, name, "60s")
+    patch.setattr(connection, "EXCHANGE_SECONDS", 60.0)
     patch.setattr(listening, "_EXCHANGE_SECONDS", 60.0)
 
 
