@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _START_SECONDS = 60.0
-_LOOK_EVERY_SECONDS = 0.05
+_CHECK_EVERY_SECONDS = 0.05
 
 
 def start_server(folder: Path) -> dict[str, str]:
@@ -37,7 +37,7 @@ def start_server(folder: Path) -> dict[str, str]:
         if server.poll() is not None or time.monotonic() > deadline:
             server.kill()
             sys.exit(f"Bridge Server did not start:\n{log_file.read_text('utf-8', 'replace')}")
-        time.sleep(_LOOK_EVERY_SECONDS)
+        time.sleep(_CHECK_EVERY_SECONDS)
     facts: dict[str, str] = json.loads(ready_file.read_text("utf-8"))
     return facts
 

@@ -163,7 +163,7 @@ def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
         running=(streaming,),
         stop=services.streams.close,
         emptied=(partial(afterwards, services.streams.end_all),),
-        catch_up=services.streams.look_again,
+        catch_up=services.streams.check_again,
         sweeps=(services.sign_in.store.sweep,),
         gauges=lambda: {"inbox_streams": services.streams.open},
         gone_handlers={DEVICE: services.devices.forget_receiver},

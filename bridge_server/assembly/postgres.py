@@ -38,7 +38,7 @@ from bridge_server.web.shared_limits import SharedQuotas
 
 _LEASE_BEYOND_DELIVERY_SECONDS = 10
 _DELIVERY_MARGIN_SECONDS = 2
-_LOOK_SECONDS = 2.0
+_CHECK_SECONDS = 2.0
 
 log = structlog.get_logger()
 
@@ -168,4 +168,4 @@ async def _keep_row(
                 await processes.announce(url)
         except UnavailableError as error:
             log.info("processes_not_seen", reason=error.detail)
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_CHECK_SECONDS)

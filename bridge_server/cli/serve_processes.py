@@ -186,7 +186,7 @@ def _addresses(host: str, port: int) -> Sequence[tuple[socket.AddressFamily, Any
 
 # The parent, which starts processes again that end, and stops all of them.
 
-_LOOK_SECONDS = 0.5
+_CHECK_SECONDS = 0.5
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
 _SERVES_WELL_SECONDS = 60.0
@@ -248,7 +248,7 @@ class _Signals:
 
     def wait(self, pipes: list[int]) -> tuple[bytes, list[int]]:
         """The numbers of signals, and the pipes that can be read; either may be empty."""
-        ready, _, _ = select.select([self._reading, *pipes], [], [], _LOOK_SECONDS)
+        ready, _, _ = select.select([self._reading, *pipes], [], [], _CHECK_SECONDS)
         received = b""
         if self._reading in ready:
             with suppress(BlockingIOError):
@@ -277,7 +277,7 @@ class _Family:
         """The time at which remaining processes are killed, once the stop has begun."""
         self._code = 0
         self._files = ExitStack()
-        self._is_ready = self._is_told = False
+        self._is_ready = self._is_announced = False
         self._is_watched = "WATCHDOG_USEC" in os.environ
         self._proven_at = time.monotonic()
 
@@ -303,7 +303,7 @@ class _Family:
         for number in received:
             self._pass_on(signal.Signals(number))
         self._bury()
-        if not self._is_told and self._all_answer():
+        if not self._is_announced and self._all_answer():
             self._announce()
         now = time.monotonic()
         for number in [each for each, at in self._again_at.items() if at <= now]:
@@ -323,7 +323,7 @@ class _Family:
         if not self._is_ready and now >= self._proven_at + _START_SECONDS:
             self._proven_at = now
             process.notify_systemd(f"EXTEND_TIMEOUT_USEC={int(_ONE_START_SECONDS * 1_000_000)}")
-        elif self._is_ready and self._is_watched and now >= self._proven_at + _LOOK_SECONDS:
+        elif self._is_ready and self._is_watched and now >= self._proven_at + _CHECK_SECONDS:
             self._proven_at = now
             process.notify_systemd(process.SIGN_OF_LIFE)
 
@@ -337,7 +337,7 @@ class _Family:
             self._close_sockets([each for each in self._sockets if each != number])
 
         self._children[number] = forked(self._run, number, self._port, sockets, leave)
-        self._is_told = False
+        self._is_announced = False
 
     def _hear(self, child: Child) -> None:
         """Read that a process answers; it takes the settings of a SIGHUP that came while it started."""
@@ -469,7 +469,7 @@ class _Family:
 
     def _announce(self) -> None:
         """Keep the files about the server, and tell the service manager and the terminal that it answers."""
-        is_first, self._is_ready, self._is_told = not self._is_ready, True, True
+        is_first, self._is_ready, self._is_announced = not self._is_ready, True, True
         if not self._to_replace:
             self._run_before = None
         facts = {**self._facts(), "pid": os.getpid()}

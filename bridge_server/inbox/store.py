@@ -242,15 +242,15 @@ class InboxReads:
         """The notifications of a query; if there are none, wait for new ones up to `wait_seconds`."""
         page = Page((), None, query.cursor)
 
-        async def look() -> Page | None:
+        async def newest() -> Page | None:
             nonlocal page
             page = await self._page(account, query)
             return page if page.notifications else None
 
         if not wait_seconds:
-            await look()
+            await newest()
         else:
-            await self._arrivals.wait_for(account, look, wait_seconds)
+            await self._arrivals.wait_for(account, newest, wait_seconds)
         return page
 
     async def mark_read(self, account: int, sendings: Sequence[int], by: ReadBy = ReadBy.USER) -> int:

@@ -148,7 +148,7 @@ class Streams:
         self._closed = False
         arrivals.listen(self._notice)
         events.subscribe(SignedOut, self._end_signed_out, everywhere=True)
-        events.on_gap(self._look_everywhere)
+        events.on_gap(self._check_everywhere)
 
     @property
     def open(self) -> int:
@@ -180,7 +180,7 @@ class Streams:
         for stream in self._all():
             stream.end()
 
-    async def look_again(self) -> None:
+    async def check_again(self) -> None:
         """End the streams whose token has expired, and write a comment to the others."""
         await self._write(self._all(), piece(KEEP_ALIVE), None)
 
@@ -206,7 +206,7 @@ class Streams:
         """Write a comment to every stream at intervals, and end streams whose token has expired."""
         while True:
             await asyncio.sleep(self.keep_alive_seconds)
-            await self.look_again()
+            await self.check_again()
 
     async def _deliver(self, touched: AbstractSet[int]) -> None:
         while positions := self._positions(touched):
@@ -245,7 +245,7 @@ class Streams:
             self._touched |= here
             self._something_came.set()
 
-    def _look_everywhere(self) -> None:
+    def _check_everywhere(self) -> None:
         """Other processes may have delivered to any account, and ended any token."""
         self._notice(self._audiences.keys())
         self._must_confirm = True

@@ -93,7 +93,7 @@ class ClockJumps:
         self._clock = clock
         self._difference_us = self._difference()
 
-    def since_last_look_us(self) -> int:
+    def since_last_check_us(self) -> int:
         """The time by which the clock was set forward (back: below 0) since the last look; 0 if tolerable."""
         before, self._difference_us = self._difference_us, self._difference()
         moved_us = self._difference_us - before

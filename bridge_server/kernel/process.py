@@ -16,7 +16,7 @@ PARENT_OPTION = "--stop-with-parent"
 PARENT_VARIABLE = "BRIDGE_STOP_WITH_PARENT"
 """The option of commands, and the variable of the environment, that name the process to stop with."""
 
-_LOOK_EVERY_SECONDS = 0.25
+_CHECK_EVERY_SECONDS = 0.25
 _START_TIME = 19
 """The place of the start time in /proc/PID/stat behind the name, which may have spaces (proc_pid_stat(5))."""
 
@@ -75,7 +75,7 @@ def _watch(number: int, descriptor: int | None, is_parent: bool) -> None:
         _has_ended(descriptor, wait=True)
     else:
         while os.getppid() == number if is_parent else _is_there(number, None):
-            sleep(_LOOK_EVERY_SECONDS)
+            sleep(_CHECK_EVERY_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -78,7 +78,7 @@ class Sweeper:
                 log.exception("sweep_failed")
 
     def _rests_after_jump(self) -> bool:
-        jump_us = self._jumps.since_last_look_us()
+        jump_us = self._jumps.since_last_check_us()
         if jump_us:
             self._rests_until_us = self._clock.elapsed_us() + _PAUSE_AFTER_JUMP_US
             log.warning(

@@ -22,7 +22,7 @@ from bridge_server.web.shapes import Account
 
 _PUBLISHER = web.RequestKey("publisher", Publisher)
 
-_LOOK_FOR_THE_SECRET = frozenset({"notify", "subscriber-lookup"})
+_CHECK_THE_SECRET = frozenset({"notify", "subscriber-lookup"})
 """Rows whose statements look for the secret themselves, so that it need not be read before."""
 
 _FIELD = "'Authorization: Bearer SECRET'"
@@ -164,7 +164,7 @@ def notify_routes(
         is_sending = limit is NOTIFY
         return Route(
             method=method, path=path, name=name, handler=handler,
-            access=recognized if name in _LOOK_FOR_THE_SECRET else identified,
+            access=recognized if name in _CHECK_THE_SECRET else identified,
             caller_limits=(limit,), body_limit_bytes=body_limit_bytes if "body" in about else 0,
             dry_run_limits=(DRY_RUN,) if is_sending else (), who="backend",
             about=About(

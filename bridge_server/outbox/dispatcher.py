@@ -20,7 +20,7 @@ _FIRST = Queue("", "")
 _MOMENT_SECONDS = 0.002
 _RECOUNTS_SHARE = 20
 """Recounts take no more than this part of the time."""
-_TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY = 5
+_TICKS_BETWEEN_CHECKS_FOR_TURNED_AWAY = 5
 
 log = structlog.get_logger()
 
@@ -201,7 +201,7 @@ class Dispatcher:
         """Whether other processes may have changed anything, or a queue was refused and a place is free."""
         if self._has_missed_events:
             return True
-        return ticks % _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY == 0 and self._lanes.has_room_again()
+        return ticks % _TICKS_BETWEEN_CHECKS_FOR_TURNED_AWAY == 0 and self._lanes.has_room_again()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -200,7 +200,7 @@ class Admission:
         self._payers[payer] += 1
         path = payer, claimant.queue.name, claimant.host, claimant.queue
         group.waiting.add(path, claimant, had_a_turn=had_a_turn)
-        self._look_later()
+        self._check_later()
 
     def _turn_one_away(self) -> None:
         self.has_turned_away = True
@@ -250,12 +250,12 @@ class Admission:
             return self._retries
         return self._known if self._is_known(claimant.host) else self._strangers
 
-    def _look_later(self) -> None:
+    def _check_later(self) -> None:
         if self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._limits.check_every_seconds, self._look)
+            self._timer = loop.call_later(self._limits.check_every_seconds, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Give up requests that take too long where a queue waits for their place."""
         self._timer = None
         now = asyncio.get_running_loop().time()
@@ -272,7 +272,7 @@ class Admission:
         self._strangers.end_late(now, patience_seconds)
         self._known.end_late(now, self._limits.patience_with_known_seconds)
         if self._waiting:
-            self._look_later()
+            self._check_later()
 
 
 def _payer(claimant: Claimant) -> str:

@@ -233,11 +233,11 @@ class Lane:
 
     def _worker_left(self, task: asyncio.Task[None]) -> None:
         self.workers.discard(task)
-        self._look_on()
+        self._check_on()
         if not task.cancelled():
             task.result()
 
-    def _look_on(self) -> None:
+    def _check_on(self) -> None:
         self._ask()
         if not self.workers and not self._in_flight:
             self._on_idle(self)
@@ -290,7 +290,7 @@ class Lane:
         was_full = len(self._in_flight) >= self._most_unsettled
         self._in_flight.discard(row_id)
         if was_full or not self.workers:
-            self._look_on()
+            self._check_on()
 
 
 def _most_at_once(claimant: Claimant) -> int:

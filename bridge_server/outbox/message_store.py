@@ -89,7 +89,7 @@ FROM (SELECT next_attempt_at_ms FROM outbox WHERE next_attempt_at_ms IS NOT NULL
 """
 
 _MOST_SHOWN = 100
-_MOST_LOOKED_AT = 100_000
+_MOST_READ = 100_000
 
 
 class DeadSlice(NamedTuple):
@@ -236,7 +236,7 @@ class PendingMessage(NamedTuple):
 
 async def oldest_due_ms(database: sql.Database) -> int | None:
     """The time since which a message has been due the longest, or the next is due; None without any."""
-    ((due_at_ms,),) = await database.read(OLDEST_DUE, (_MOST_LOOKED_AT,))
+    ((due_at_ms,),) = await database.read(OLDEST_DUE, (_MOST_READ,))
     return None if due_at_ms is None else int(due_at_ms)
 
 

@@ -65,7 +65,7 @@ class Irn:
         )
         if store.is_shared:
             events.subscribe(IrnMessagesStored, self._on_stored, everywhere=True)
-            events.on_gap(self._look_everywhere)
+            events.on_gap(self._check_everywhere)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -127,12 +127,12 @@ class Irn:
     def _on_stored(self, event: IrnMessagesStored) -> None:
         for attachment in self._attachments.of(Topic(event.topic)):
             if attachment.client != event.sender:
-                attachment.look(attachment)
+                attachment.catch_up(attachment)
 
-    def _look_everywhere(self) -> None:
+    def _check_everywhere(self) -> None:
         """Other processes may have stored messages for any client."""
         for attachment in self._attachments.all():
-            attachment.look(attachment)
+            attachment.catch_up(attachment)
 
     def begin(self, socket: IrnSocket) -> None:
         """Know the socket, which has opened."""

@@ -97,18 +97,18 @@ class Attachment:
     """One socket on one topic. While it `is_live`, it has been sent all that there is."""
 
     __slots__ = (
-        "client", "has_missed", "is_live", "is_new", "look", "message_head", "offer", "position", "topic",
+        "catch_up", "client", "has_missed", "is_live", "is_new", "message_head", "offer", "position", "topic",
         "unconfirmed", "unconfirmed_bytes",
     )  # fmt: skip
 
     def __init__(
         self,
         offer: Callable[["Attachment", Publication, bool], None],
-        look: Callable[["Attachment"], None],
+        catch_up: Callable[["Attachment"], None],
         client: ClientKey,
         topic: Topic,
     ) -> None:
-        self.look = look
+        self.catch_up = catch_up
         """Sends what has come on disk."""
         self.offer = offer
         """Sends a message that was published just now: at once if that is sure to be stored, or from the

@@ -20,7 +20,7 @@ from bridge_server.relay.store import RelayStore, RelaySweepStore
 _MINUTE_MS = 60_000
 _SHARE_OF_SHORT_LIVES = 60
 
-_LOOKING_AT_ONCE = 128
+_LOOKED_UP_AT_ONCE = 128
 """Two batches of the readers: further reads would only wait there."""
 
 _SLICE = 50
@@ -165,7 +165,7 @@ class RelayReads:
         self._cache = cache
         self._signals = signals
         self._clock = clock
-        self._looking = asyncio.Semaphore(_LOOKING_AT_ONCE)
+        self._looking_up = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
         self._sessions = _Reading("session", store.session, store.session_at_once, _slot)
         self._calls = _Reading("calls", store.pending_calls, _later, _pending)
         self._statuses = _Reading("status", store.status, store.status_at_once, _status)
@@ -205,7 +205,7 @@ class RelayReads:
         """Read without caching that there is no value: waiters wake at changes, and are many. Each waits for
         a place before the read: thousands may come at once, and each takes 2 KiB of memory.
         """
-        async with self._looking:
+        async with self._looking_up:
             now_ms = self._clock.now_ms()
             entry = self._cache.get(key, now_ms) or await self._cache.load(
                 key, partial(reading.read, key[1], now_ms), reading.shape, now_ms, keeps_empty=False

@@ -374,7 +374,7 @@ FROM (SELECT id, expires_at_ms FROM sessions WHERE id > ?1 ORDER BY id LIMIT ?3)
 
 _NEWEST = 2**63 - 1
 _COUNTED_AT_ONCE = 5_000
-_LOOKED_AT_ONCE = 5_000
+_READ_AT_ONCE = 5_000
 _COUNT_KEPT_US = 60_000_000
 _TIME_DIGITS = 12
 
@@ -439,11 +439,11 @@ class SessionList:
         fewer sessions than its limit, or none.
         """
         before = _NEWEST if before is None else before
-        parameters = (self._clock.now_ms(), before, limit + 1, _LOOKED_AT_ONCE)
+        parameters = (self._clock.now_ms(), before, limit + 1, _READ_AT_ONCE)
         found = [_session(row) for row in await self._database.read(PAGE, parameters)]
         if len(found) > limit:
             return SessionPage(found[:limit], found[limit - 1].number)
-        end = await self._database.read(SLICE_END, (before, _LOOKED_AT_ONCE - 1))
+        end = await self._database.read(SLICE_END, (before, _READ_AT_ONCE - 1))
         return SessionPage(found, int(end[0][0]) if end else None)
 
     async def session(self, session_id: str) -> SeenSession:

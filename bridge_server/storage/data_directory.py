@@ -17,8 +17,8 @@ _LOCK_FILE = "lock"
 _PRIVATE = 0o700
 _OF_OTHERS = 0o077
 _OWNER_LOCK = "owner.lock"
-_LOOKS_SECONDS = 10.0
-_LOOK_SECONDS = 0.001
+_TRIES_SECONDS = 10.0
+_CHECK_SECONDS = 0.001
 
 
 class DataDirectoryError(Exception):
@@ -153,7 +153,7 @@ def _lock(descriptor: int) -> None:
     """Lock it for this server alone. Raises BlockingIOError if another server has it. A command that looks
     whether a server runs shares the lock for an instant, which is waited out.
     """
-    until = time.monotonic() + _LOOKS_SECONDS
+    until = time.monotonic() + _TRIES_SECONDS
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -163,7 +163,7 @@ def _lock(descriptor: int) -> None:
                 raise
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as long as no server has it
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_CHECK_SECONDS)
 
 
 def _holder(directory: Path) -> str:

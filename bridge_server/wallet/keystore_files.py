@@ -46,12 +46,12 @@ class KeystoreFiles:
         self._names: Mapping[Address, str] = {}
         self._changed_ns = -1
         self._settled_at = 0.0
-        self._look_again_at = 0.0
+        self._check_again_at = 0.0
 
     def addresses(self) -> Sequence[Address]:
         """The accounts with files, in the order of the files' names. Raises UnavailableError."""
         with self._access():
-            self._look()
+            self._check()
         return list(self._names)
 
     def file(self, address: Address) -> Path:
@@ -75,7 +75,7 @@ class KeystoreFiles:
             self._path.mkdir(mode=0o700, exist_ok=True)
             with _opened(self._path) as descriptor:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)  # keeps other writers out
-                if address in _names(_look_at(self._path, self._seen)):
+                if address in _names(_examine(self._path, self._seen)):
                     raise AccountExistsError(address)
                 _write(self._path / _PARTIAL, content)
                 (self._path / _PARTIAL).rename(self._path / name)
@@ -83,22 +83,22 @@ class KeystoreFiles:
                 with _opened(self._path.parent) as parent:
                     os.fsync(parent)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Read the directory again unless nothing can have changed; two changes may have one time."""
         now, changed_ns = monotonic(), _changed_ns(self._path)
         has_changed = changed_ns != self._changed_ns
-        if not has_changed and now < self._look_again_at:
+        if not has_changed and now < self._check_again_at:
             return
-        self._seen = _look_at(self._path, self._seen)
+        self._seen = _examine(self._path, self._seen)
         self._names = _names(self._seen)
         if has_changed:
             self._changed_ns, self._settled_at = changed_ns, now + _SETTLING_SECONDS
         if now < self._settled_at:
-            self._look_again_at = now
+            self._check_again_at = now
         elif all(file.address for file in self._seen.values()):
-            self._look_again_at = inf
+            self._check_again_at = inf
         else:
-            self._look_again_at = now + _SETTLING_SECONDS
+            self._check_again_at = now + _SETTLING_SECONDS
 
     @contextmanager
     def _access(self) -> Iterator[None]:
@@ -118,7 +118,7 @@ def _changed_ns(directory: Path) -> int:
         return -1
 
 
-def _look_at(directory: Path, before: Mapping[str, _Seen]) -> dict[str, _Seen]:
+def _examine(directory: Path, before: Mapping[str, _Seen]) -> dict[str, _Seen]:
     """The files of the directory by their names, in order. Unchanged files are not read again."""
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)

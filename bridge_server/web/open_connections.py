@@ -14,8 +14,8 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.aiohttp_internals import ObservedHandler
 
-_LOOK_EVERY_SECONDS = 1.0
-_LOOKS_WITHIN_PATIENCE = 10
+_CHECK_EVERY_SECONDS = 1.0
+_CHECKS_WITHIN_PATIENCE = 10
 
 _RELIEVED_SHARE = 7 / 8
 """Connections are cut off down to this part of a limit, so that not every write above it begins a search."""
@@ -38,7 +38,7 @@ _LAST_PATIENCE_SECONDS = 1.0
 """The longest time for which a client may read nothing once the server stops."""
 
 _ARRIVAL_TICK_SECONDS = 0.02
-_LOOKS_FOR_IDLE = 64
+_CHECKED_FOR_IDLE = 64
 _EXEMPT = "exempt"
 
 
@@ -91,7 +91,7 @@ class Connections:
         self._open: dict[ObservedHandler, None] = {}
         self._open_from: Counter[str] = Counter()
         self._silent_since: dict[ObservedHandler, float] = {}
-        self._next_look: asyncio.TimerHandle | None = None
+        self._next_check: asyncio.TimerHandle | None = None
         self._refusals = _Tally(
             "connections_refused",
             lambda: f"max_address_connections is {limits.per_address}: see trusted_proxies too",
@@ -133,8 +133,8 @@ class Connections:
                 self._room_made.count(unused.peer_key or _EXEMPT)
                 unused.force_close()
         self._silent_since[connection] = loop.time()
-        if self._next_look is None:
-            self._look_later(self._limits.head_seconds)
+        if self._next_check is None:
+            self._check_later(self._limits.head_seconds)
         return True
 
     def forget(self, connection: ObservedHandler) -> None:
@@ -182,7 +182,7 @@ class Connections:
             await asyncio.sleep(_ARRIVAL_TICK_SECONDS)
 
     def _end_silent(self) -> None:
-        self._next_look = None
+        self._next_check = None
         latest = asyncio.get_running_loop().time() - self._limits.head_seconds
         silent = takewhile(lambda each: self._silent_since[each] <= latest, self._silent_since)
         for connection in list(silent):
@@ -192,12 +192,12 @@ class Connections:
                 connection.force_close()
         if self._silent_since:
             earliest = next(iter(self._silent_since.values()))
-            self._look_later(max(earliest - latest, self._limits.head_seconds / 10))
+            self._check_later(max(earliest - latest, self._limits.head_seconds / 10))
 
-    def _look_later(self, pause_seconds: float) -> None:
+    def _check_later(self, pause_seconds: float) -> None:
         """Look for silent connections after the pause, at most a second: the limit may be lowered."""
-        pause_seconds = min(pause_seconds, _LOOK_EVERY_SECONDS)
-        self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._end_silent)
+        pause_seconds = min(pause_seconds, _CHECK_EVERY_SECONDS)
+        self._next_check = asyncio.get_running_loop().call_later(pause_seconds, self._end_silent)
 
     def _longest_silent(self) -> ObservedHandler | None:
         while self._silent_since:
@@ -209,7 +209,7 @@ class Connections:
 
     def _old_idle(self) -> ObservedHandler | None:
         """An idle connection among the first 64; each that was checked goes to the end."""
-        for connection in list(islice(self._open, _LOOKS_FOR_IDLE)):
+        for connection in list(islice(self._open, _CHECKED_FOR_IDLE)):
             del self._open[connection]
             self._open[connection] = None
             if connection.is_idle:
@@ -282,7 +282,7 @@ class Unread:
         self._all = _Account()
         self._of_address: dict[str, _Account] = {}
         self._waiting: dict[Backlog, None] = {}
-        self._next_look: asyncio.TimerHandle | None = None
+        self._next_check: asyncio.TimerHandle | None = None
         self._is_relief_due = False
         self._just_cut_bytes = 0
 
@@ -307,8 +307,8 @@ class Unread:
         backlog.since = asyncio.get_running_loop().time()
         self._waiting[backlog] = None
         self._count(backlog, backlog.writer.get_write_buffer_size())
-        if self._next_look is None:
-            self._look_later()
+        if self._next_check is None:
+            self._check_later()
 
     def grow(self, backlog: Backlog, written_bytes: int) -> None:
         """Count more bytes that were written to such a connection."""
@@ -424,12 +424,12 @@ class Unread:
     def _forget_cut(self) -> None:
         self._just_cut_bytes = 0
 
-    def _look_later(self) -> None:
-        pause_seconds = min(_LOOK_EVERY_SECONDS, self._limits.patience_seconds / _LOOKS_WITHIN_PATIENCE)
-        self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._look)
+    def _check_later(self) -> None:
+        pause_seconds = min(_CHECK_EVERY_SECONDS, self._limits.patience_seconds / _CHECKS_WITHIN_PATIENCE)
+        self._next_check = asyncio.get_running_loop().call_later(pause_seconds, self._check_all)
 
-    def _look(self) -> None:
-        self._next_look = None
+    def _check_all(self) -> None:
+        self._next_check = None
         now = asyncio.get_running_loop().time()
         for backlog in list(self._waiting):
             size_bytes = backlog.writer.get_write_buffer_size()
@@ -440,7 +440,7 @@ class Unread:
             else:
                 self._count(backlog, size_bytes)
         if self._waiting:
-            self._look_later()
+            self._check_later()
 
 
 class _Tally:

@@ -198,9 +198,9 @@ class TurnedAway:
         self._addresses = addresses
         self._clock = clock
         self._until_us = 0
-        self._told: set[tuple[str, str]] = set()
-        self._untold: Counter[tuple[str, str]] = Counter()
-        self._untold_before: Counter[tuple[str, str]] = Counter()
+        self._logged: set[tuple[str, str]] = set()
+        self._unlogged: Counter[tuple[str, str]] = Counter()
+        self._unlogged_before: Counter[tuple[str, str]] = Counter()
 
     def note(self, request: web.Request, error: BridgeError) -> None:
         """Note a request that was refused with this error, whose text names the remedy."""
@@ -209,23 +209,23 @@ class TurnedAway:
         elapsed_us = self._clock.elapsed_us()
         if elapsed_us >= self._until_us:
             self._until_us = elapsed_us + _WINDOW_US
-            self._untold, self._untold_before = Counter(), self._untold
-            self._told.clear()
-        if key in self._told:
-            self._untold[key] += 1
-        elif len(self._told) >= _MOST_LINES:
-            self._untold[_OTHER_CLIENTS] += 1
+            self._unlogged, self._unlogged_before = Counter(), self._unlogged
+            self._logged.clear()
+        if key in self._logged:
+            self._unlogged[key] += 1
+        elif len(self._logged) >= _MOST_LINES:
+            self._unlogged[_OTHER_CLIENTS] += 1
         else:
-            self._told.add(key)
+            self._logged.add(key)
             self._write(key)
 
     def _write(self, key: tuple[str, str]) -> None:
         reason, client = key
-        others = self._untold_before.pop(_OTHER_CLIENTS, 0)
+        others = self._unlogged_before.pop(_OTHER_CLIENTS, 0)
         log.warning(
             self._event,
             reason=reason,
             client=client,
-            times=1 + self._untold_before.pop(key, 0),
+            times=1 + self._unlogged_before.pop(key, 0),
             **({"others": others} if others else {}),
         )

@@ -127,7 +127,7 @@ class SharedQuotas:
         """Leave it to `charge`: the lease of a bucket knows what others may have spent."""
 
     def standings(self, key: str, limits: tuple[Limit, ...]) -> Charged:
-        return Charged([], later=self._look(key, limits))
+        return Charged([], later=self._check(key, limits))
 
     def is_kept(self, _: Charged) -> bool:
         return True
@@ -208,7 +208,7 @@ class SharedQuotas:
             raise
         *spent, refused = charges
         unspent = await self._undo(key, spent)
-        others = await self._look(key, limits[len(charges) :])
+        others = await self._check(key, limits[len(charges) :])
         raise QuotaError([*unspent, refused, *others.charges])
 
     async def _undo(self, key: str, charges: Sequence[Charge]) -> list[Charge]:
@@ -216,7 +216,7 @@ class SharedQuotas:
             return [Charge(each.limit, await self._spend(each.limit, key, -1)) for each in charges]
         return list(charges)
 
-    async def _look(self, key: str, limits: Sequence[Limit]) -> Charged:
+    async def _check(self, key: str, limits: Sequence[Limit]) -> Charged:
         return Charged([Charge(limit, await self._spend(limit, key, 0)) for limit in limits])
 
     async def _spend(self, limit: Limit, key: str, tokens: int) -> Spending:

@@ -131,7 +131,7 @@ def test_only_so_many_sessions_are_kept() -> None:
 async def test_a_page_looks_at_a_slice_of_rows_also_where_all_have_expired(
     observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge_server.relay.store._LOOKED_AT_ONCE", 4)
+    monkeypatch.setattr("bridge_server.relay.store._READ_AT_ONCE", 4)
     first = await observed.bridge.open_session()
     for _ in range(9):
         await observed.bridge.end(await observed.bridge.open_session())

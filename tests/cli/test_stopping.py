@@ -396,10 +396,10 @@ class Rereading:
             self.file.unlink()
         else:
             self.file.write_text(toml)
-        before = len(self._told())
+        before = len(self._logged())
         self.server.process.send_signal(signal.SIGHUP)
-        until(lambda: len(self._told()) > before)
-        (line,) = self._told()[before:]
+        until(lambda: len(self._logged()) > before)
+        (line,) = self._logged()[before:]
         return line
 
     def status(self, path: str, token: str = "", method: str = "GET") -> int:
@@ -411,7 +411,7 @@ class Rereading:
         except HTTPError as error:
             return error.code
 
-    def _told(self) -> list[dict[str, Any]]:
+    def _logged(self) -> list[dict[str, Any]]:
         return [line for line in self.server.log() if line["event"].startswith("settings_")]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-_LOOK_EVERY_SECONDS = 0.005
+_CHECK_EVERY_SECONDS = 0.005
 _PATIENCE_SECONDS = 120.0
 
 
@@ -22,7 +22,7 @@ async def eventually(holds: Callable[[], Awaitable[bool] | bool], within_seconds
             held = holds()
             if held if isinstance(held, bool) else await held:
                 return
-            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+            await asyncio.sleep(_CHECK_EVERY_SECONDS)
 
 
 def until(holds: Callable[[], bool], told: Callable[[], str] = lambda: "") -> None:
@@ -31,7 +31,7 @@ def until(holds: Callable[[], bool], told: Callable[[], str] = lambda: "") -> No
     while not holds():
         if time.monotonic() > deadline:
             raise TimeoutError(told())
-        time.sleep(_LOOK_EVERY_SECONDS)
+        time.sleep(_CHECK_EVERY_SECONDS)
 
 
 async def turns(count: int = 20) -> None:

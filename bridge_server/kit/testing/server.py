@@ -23,7 +23,7 @@ from bridge_server.storage.migrate import migrate, packaged_migrations
 _PATIENCE_SECONDS = 30.0
 _START_SECONDS = 60.0
 _STOP_SECONDS = 60.0
-_LOOK_EVERY_SECONDS = 0.01
+_CHECK_EVERY_SECONDS = 0.01
 _LAST_BYTES = 64 * 1024
 _OF_SYSTEMD = ("CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "STATE_DIRECTORY")
 
@@ -350,7 +350,7 @@ def facts_once_ready(process: subprocess.Popen[bytes], ready_file: Path, log_fil
             raise ServerStartError(f"it ended with exit code {process.returncode}: {_end_of(log_file)}")
         if monotonic() > deadline:
             raise ServerStartError(f"it was not ready within {_START_SECONDS:.0f} s: {_end_of(log_file)}")
-        sleep(_LOOK_EVERY_SECONDS)
+        sleep(_CHECK_EVERY_SECONDS)
     facts: dict[str, Any] = json.loads(ready_file.read_bytes())
     return facts
 

@@ -83,7 +83,7 @@ class CorrectedClock:
 
     @property
     def troubles(self) -> Sequence[str]:
-        """The skew, if it is worth an operator's look."""
+        """The skew, if it is worth an operator's attention."""
         if abs(self.skew_us) <= _TOLD_US:
             return ()
         side = "behind" if self.skew_us > 0 else "ahead of"

@@ -20,7 +20,7 @@ _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 2.0
-_LOOK_SECONDS = 0.5
+_CHECK_SECONDS = 0.5
 _MOST_FORMER = 16
 _FULL_SECONDS = 10.0
 _PROBE_SECONDS = 10.0
@@ -160,7 +160,7 @@ class KeptConnection:
             # It is also checked, in case no listener was called.
             while not self._ended.is_set() and (self._connection is None or self.is_open):
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_SECONDS):
+                    async with asyncio.timeout(_CHECK_SECONDS):
                         await self._ended.wait()
             log.warning("database_connection_lost", connection=self._name)
             await self._connect_again()

@@ -84,7 +84,7 @@ class PostgresDatabase:
 
     @property
     def other_processes(self) -> int:
-        """The number of other processes on the database at the last look."""
+        """The number of other processes on the database at the last check."""
         return 0 if self.ear is None else self.ear.other_processes
 
     def link(self, **settings: str) -> connection.KeptConnection:

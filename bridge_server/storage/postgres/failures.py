@@ -216,7 +216,7 @@ def ends_connection(error: BaseException) -> bool:
 
 
 @contextmanager
-def refusals_told(url: str) -> Iterator[None]:
+def refusals_explained(url: str) -> Iterator[None]:
     """Raise DatabaseRefusedError for errors of driver and network, about the database of the URL."""
     try:
         yield

@@ -17,8 +17,8 @@ from bridge_server.storage.postgres.statements import NOW_MS
 ENDED_AFTER_SECONDS = 8.0
 """How long the session of an ear may ask nothing, by the clock of the database."""
 _LOCKS_KEPT_US = int((ENDED_AFTER_SECONDS - 1) * 1_000_000)
-_LOOK_SECONDS = 1.0
-_DEAF_LOOK_SECONDS = 0.25
+_CHECK_SECONDS = 1.0
+_DEAF_CHECK_SECONDS = 0.25
 _ECHO_SECONDS = 2.0
 _EVERYTHING_SECONDS = 1.0
 _EXCHANGE_SECONDS = 2.0
@@ -27,7 +27,7 @@ _LONGEST_PAUSE_SECONDS = 2.0
 _TROUBLED_AFTER_SECONDS = 3.0
 
 _AGO_MS = f"{NOW_MS} - seen_at_ms"
-_LOOK = f"""
+_CHECK = f"""
 SELECT number, lane, written, {_AGO_MS} < 30000,
     seen_at_ms > 0 AND {_AGO_MS} > {int(ENDED_AFTER_SECONDS * 1_000)} FROM processes
 """  # noqa: S608 - its own parts
@@ -51,8 +51,8 @@ WHERE sessions.state IN ('idle in transaction', 'idle in transaction (aborted)')
 
 log = structlog.get_logger()
 
-LookListener: TypeAlias = Callable[[Any], Awaitable[None]]
-"""Called with the connection of asyncpg at each look. Work that takes long ends the connection."""
+CheckListener: TypeAlias = Callable[[Any], Awaitable[None]]
+"""Called with the connection of asyncpg at each check. Work that takes long ends the connection."""
 WritingLane: TypeAlias = tuple[int, int]
 """The number of a process, and one of its lanes."""
 
@@ -70,7 +70,7 @@ class Ear:
         events: Events,
         bell: announcing.Bell,
         connect: announcing.Open,
-        look_seconds: float = _LOOK_SECONDS,
+        check_seconds: float = _CHECK_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         self._process = process
@@ -78,7 +78,7 @@ class Ear:
         self._events = events
         self._bell = bell
         self._connect = connect
-        self._look_seconds = look_seconds
+        self._check_seconds = check_seconds
         self._clock = clock or SystemClock()
         self._asked_us = 0
         self._ledger = Ledger()
@@ -89,16 +89,16 @@ class Ear:
         self._echo = Echo(bell)
         self._silent_since: float | None = None
         self._has_silent_neighbour = False
-        self._on_look: list[LookListener] = []
+        self._on_check: list[CheckListener] = []
         self._on_lost: list[Callable[[], None]] = []
 
-    def use(self, on_look: LookListener, on_lost: Callable[[], None]) -> None:
-        """Have the connection at each look, for a lock that ends with it; and hear at once when it ends."""
-        self._on_look.append(on_look)
+    def use(self, on_check: CheckListener, on_lost: Callable[[], None]) -> None:
+        """Have the connection at each check, for a lock that ends with it; and hear at once when it ends."""
+        self._on_check.append(on_check)
         self._on_lost.append(on_lost)
-        self.look_now()
+        self.check_now()
 
-    def look_now(self) -> None:
+    def check_now(self) -> None:
         """Read at once, and not only when it is time."""
         self._awake.set()
 
@@ -143,7 +143,7 @@ class Ear:
 
     @property
     def other_processes(self) -> int:
-        """The number of other processes at the last look."""
+        """The number of other processes at the last check."""
         return max(0, self._bell.live_processes - 1)
 
     @property
@@ -168,7 +168,7 @@ class Ear:
         while True:
             self._wire = wire
             try:
-                await self._look_until_it_ends(wire)
+                await self._check_until_it_ends(wire)
             except Exception as error:  # whatever it is, another connection may hear
                 log.warning("ear_lost", reason=str(error) or type(error).__name__)
             finally:
@@ -201,38 +201,38 @@ class Ear:
             wire.terminate()
             raise
         self._silent_since, self._asked_us = None, asked_us
-        if self._on_look:
-            self.look_now()
+        if self._on_check:
+            self.check_now()
         self._everything.call()
         self._echo.ask()
         return wire
 
-    async def _look_until_it_ends(self, wire: Any) -> None:
+    async def _check_until_it_ends(self, wire: Any) -> None:
         while not wire.is_closed():
-            usual = self._look_seconds
+            usual = self._check_seconds
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(usual, _DEAF_LOOK_SECONDS) if self.is_deaf else usual):
+                async with asyncio.timeout(min(usual, _DEAF_CHECK_SECONDS) if self.is_deaf else usual):
                     await self._awake.wait()
             self._awake.clear()
             async with asyncio.timeout(_EXCHANGE_SECONDS), self._exchanging:
-                written = await self._look(wire)
-            if not self._ledger.look(written):
+                written = await self._check(wire)
+            if not self._ledger.compare(written):
                 log.info("rings_missed")
                 self._everything.call()
             self._echo.examine()
 
-    async def _look(self, wire: Any) -> dict[WritingLane, int]:
+    async def _check(self, wire: Any) -> dict[WritingLane, int]:
         asked_us = self._clock.elapsed_us()
-        for look in self._on_look:
-            await look(wire)
+        for check in self._on_check:
+            await check(wire)
         written = await self._written(wire)
         if self._has_silent_neighbour and await end_silent_sessions(wire):
-            self.look_now()  # their locks can be had
+            self.check_now()  # their locks can be had
         self._asked_us = asked_us
         return written
 
     async def _written(self, wire: Any) -> dict[WritingLane, int]:
-        rows = await wire.fetch(_LOOK)
+        rows = await wire.fetch(_CHECK)
         self._bell.live_processes = len({number for number, _, _, is_alive, _ in rows if is_alive})
         others = [row for row in rows if row[0] != self._process]
         self._has_silent_neighbour = any(is_silent for *_, is_silent in others)
@@ -245,8 +245,8 @@ class Ear:
             self._everything.call()
             return
         if ring.process == self._process:
-            if self._echo.came() and self._on_look:
-                self.look_now()
+            if self._echo.came() and self._on_check:
+                self.check_now()
             return
         is_complete = self._ledger.ring((ring.process, ring.lane), ring.since, ring.until)
         if not self._hear(ring) or not is_complete:
@@ -293,9 +293,9 @@ class Ledger:
         self._heard[place] = max(heard, until)
         return since <= heard
 
-    def look(self, written: Mapping[WritingLane, int]) -> bool:
+    def compare(self, written: Mapping[WritingLane, int]) -> bool:
         """Compare with the counts of the table. Returns False when the ring of a commit is missing that the
-        look before this one saw already: rings have that long to arrive. The caller treats everything as
+        check before this one saw already: rings have that long to arrive. The caller treats everything as
         changed then.
         """
         behind = [place for place, count in self._before.items() if self._heard.get(place, 0) < count]
@@ -377,7 +377,7 @@ class AtMostOnce:
 
 # A process that runs asks something on the connection of its ear each second. The session of one that was
 # frozen, or whose machine is gone, lives on without that, and so do its advisory locks and the transactions
-# that it has begun. The next process to look ends them.
+# that it has begun. The next process to check ends them.
 
 
 def name_of_ear(name: str) -> str:

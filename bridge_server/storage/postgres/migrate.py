@@ -14,7 +14,7 @@ import structlog
 
 from bridge_server.storage.database import DatabaseAwayError, DatabaseRefusedError, url_without_password
 from bridge_server.storage.migrate import Migration, NewerSchemaError, migrations_of
-from bridge_server.storage.postgres.failures import WIRE_FAILURES, passes, refusals_told, require_usable
+from bridge_server.storage.postgres.failures import WIRE_FAILURES, passes, refusals_explained, require_usable
 
 Connection: TypeAlias = Any
 """A connection of asyncpg, direct: a pooler between transactions would lose the lock."""
@@ -74,7 +74,7 @@ async def opened(
         if applied:
             log.info("schema_upgraded", database=shown, version=applied[-1])
     async with AsyncExitStack() as stack:
-        with refusals_told(url):
+        with refusals_explained(url):
             await stack.enter_async_context(database)
         yield
 
@@ -82,7 +82,7 @@ async def opened(
 @asynccontextmanager
 async def examined(url: str) -> AsyncIterator[asyncpg.Connection]:
     """A connection to a usable database, for the length of the block. Raises DatabaseRefusedError."""
-    with refusals_told(url):
+    with refusals_explained(url):
         connection = await asyncpg.connect(
             url, timeout=_CONNECT_SECONDS, command_timeout=_COMMAND_SECONDS, statement_cache_size=0
         )

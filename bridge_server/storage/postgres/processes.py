@@ -184,7 +184,7 @@ class Role:
         self._is_wanted = is_wanted
         self._url: str | None = None
         self._epoch: int | None = None
-        self._told_url: str | None = None
+        self._announced_url: str | None = None
         self._has_lock = self._is_open = False
         self._is_known = asyncio.Event()
         self._changed = asyncio.Event()
@@ -209,7 +209,7 @@ class Role:
         """Other processes reach this one at the URL."""
         self._url = url
         if self._database.ear is not None:
-            self._database.ear.look_now()
+            self._database.ear.check_now()
 
     def fence(self) -> sql.Transaction[None]:
         """The first step of a transaction of the holder. Raises UnavailableError for a former one."""
@@ -220,7 +220,7 @@ class Role:
     async def serve_forever(self, resources: Callable[[], AbstractAsyncContextManager[None]]) -> None:
         """Keep the resources open whenever this process holds the role, until cancelled."""
         assert self._database.ear is not None
-        self._database.ear.use(self._on_look, self._on_lost)
+        self._database.ear.use(self._on_check, self._on_lost)
         try:
             while True:
                 while self._epoch is None:
@@ -258,14 +258,14 @@ class Role:
         await self._changed.wait()
         self._changed.clear()
 
-    async def _on_look(self, wire: Any) -> None:
+    async def _on_check(self, wire: Any) -> None:
         ear = self._database.ear
         assert ear is not None
         if self._epoch is not None:
             url = self._url
-            if url != self._told_url:
+            if url != self._announced_url:
                 await wire.execute(_SET_URL_OF_HOLDER, self._name, self._epoch, url)
-                self._told_url = url
+                self._announced_url = url
         elif self._is_wanted and not ear.is_deaf and not ear.has_session:
             pass  # a pooler of transactions gives the lock to every process: wait for the echo
         elif self._is_wanted and ear.has_session and await self._is_locked(wire):
@@ -284,7 +284,7 @@ class Role:
         epoch = await wire.fetchval(_TAKE_ROLE, self._name, self._database.number, url)
         if epoch is not None and self._is_wanted:
             log.info("role_taken", role=self._name, epoch=epoch)
-            self._epoch, self._told_url = epoch, url
+            self._epoch, self._announced_url = epoch, url
             self._changed.set()
 
     def _on_lost(self) -> None:

@@ -329,7 +329,7 @@ _ANSWER_LIMIT_BYTES = 128 * 2**20
 _CONNECT_SECONDS = 5.0
 _IDLE_SECONDS = 4.0
 _TRY_AGAIN_SECONDS = 2
-_LOOK_SECONDS = 3.0
+_CHECK_SECONDS = 3.0
 """How often a call that waits for its answer checks whether the wallet has moved."""
 
 # These are about one connection (RFC 9110, section 7.6.1), or are written anew.
@@ -421,7 +421,7 @@ class WalletElsewhere:
         """The answer of a process, which may be frozen. Raises TimeoutError once another has the wallet."""
         task = asyncio.create_task(exchange)
         try:
-            while not (await asyncio.wait([task], timeout=_LOOK_SECONDS))[0]:
+            while not (await asyncio.wait([task], timeout=_CHECK_SECONDS))[0]:
                 with suppress(UnavailableError):
                     if await self._holder_url() != url:
                         raise TimeoutError("another process has taken over the wallet")

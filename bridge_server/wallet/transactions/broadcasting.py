@@ -191,7 +191,7 @@ class Broadcasting:
         """
         chain_id = await self._node.chain_id(attempt)
         count = await self.filling.pending_count(sender, attempt)
-        await self._look_at(chain_id, sender, count, count)
+        await self._examine(chain_id, sender, count, count)
         return count
 
     def is_paused(self, transaction_id: models.TransactionId) -> bool:
@@ -253,9 +253,9 @@ class Broadcasting:
             async with self.turn(sender):
                 count = await self._count(sender)
                 if count is not None:
-                    await self._look_at(chain_id, sender, count, lowest_sent.get(sender, count))
+                    await self._examine(chain_id, sender, count, lowest_sent.get(sender, count))
 
-    async def _look_at(self, chain_id: int, sender: models.Address, count: int, from_nonce: int) -> None:
+    async def _examine(self, chain_id: int, sender: models.Address, count: int, from_nonce: int) -> None:
         """Read those from the lower of both nonces on. The node says that the account has sent `count`."""
         followed = [
             each

@@ -241,7 +241,7 @@ _FIRST_CHECK_US = 100_000
 _LONGEST_FIRST_CHECK_US = 1_000_000
 _SECOND_CHECK_US = 500_000
 _LATEST_CHECK_US = 60_000_000
-_LOOK_AGAIN_MS = 60_000
+_CHECK_AGAIN_MS = 60_000
 _NEVER_MS = 2**62
 
 # While there are sends all the time, checks take no more than a tenth of it.
@@ -389,7 +389,7 @@ class TransactionWorker:
             queued = await self._store.get(transaction_id)
             if queued is None or queued.state is not TransactionState.QUEUED:
                 continue
-            due_ms = self._clock.now_ms() + _LOOK_AGAIN_MS
+            due_ms = self._clock.now_ms() + _CHECK_AGAIN_MS
             await self._store.postpone({transaction_id: due_ms}, "It waits to be approved.", is_attempt=False)
             if transaction_id in self._waiting:
                 continue

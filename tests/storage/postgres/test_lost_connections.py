@@ -43,7 +43,7 @@ SLEEPS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND 
 @pytest.fixture(autouse=True)
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """No look of every half second finds what is lost."""
-    monkeypatch.setattr(connection, "_LOOK_SECONDS", NEVER)
+    monkeypatch.setattr(connection, "_CHECK_SECONDS", NEVER)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ async def test_an_ear_and_a_bell_go_on(proxy: CuttingProxy) -> None:
             process.bell.prove()
             return process.bell.rings > rings
 
-        process.ear.look_now()
+        process.ear.check_now()
         await eventually(lambda: process.gaps > 0)
         await eventually(is_rung)
         assert process.ear.troubles == []

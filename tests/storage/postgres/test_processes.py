@@ -322,14 +322,14 @@ async def test_a_holder_that_was_silent_does_not_count_on_the_role_before_it_has
         ear, clock = process.database.ear, MovableClock()
         assert ear is not None
         ear._clock = clock
-        ear.look_now()
+        ear.check_now()
         await until_served(process)
 
         clock.advance(7_500_000)
         assert not process.role.is_held
         assert not process.role.is_served
 
-        ear.look_now()
+        ear.check_now()
         await until_served(process)
         assert process.opened == 1
 

@@ -201,7 +201,7 @@ def test_errors_of_the_server_and_the_network_have_texts_and_some_pass(
 ) -> None:
     with (
         pytest.raises(DatabaseRefusedError, match=said) as caught,
-        refusals.refusals_told("postgresql://b:c@h/d"),
+        refusals.refusals_explained("postgresql://b:c@h/d"),
     ):
         raise error
 

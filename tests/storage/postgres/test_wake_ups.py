@@ -42,7 +42,7 @@ from tests.support.waiting import eventually
 # Events cross from one process to another, and whatever is lost on the way shows.
 
 SOON = 0.05
-"""Seconds between looks: most tests do not want to wait for them."""
+"""Seconds between checks: most tests do not want to wait for them."""
 
 NEVER = 1_000.0
 END = """
@@ -98,7 +98,7 @@ class DeafWire:
 
 @asynccontextmanager
 async def running(
-    url: str, *, look_seconds: float = NEVER, rings: bool = True, is_deaf: bool = False
+    url: str, *, check_seconds: float = NEVER, rings: bool = True, is_deaf: bool = False
 ) -> AsyncIterator[Process]:
     events = Events()
     database = PostgresDatabase(url, events, {})
@@ -114,7 +114,7 @@ async def running(
     if rings:
         database.add_commit_listener(bell.on_commit)
     async with bell.ringing(), database.opened():
-        ear = Ear(database.number, TEXTS, events, bell, listen, look_seconds)
+        ear = Ear(database.number, TEXTS, events, bell, listen, check_seconds)
         process = Process(url, events, database, bell, ear)
         events.subscribe(Touched, lambda event: process.heard.append(event.key), everywhere=True)
         events.subscribe(Touched, lambda event: process.own.append(event.key))
@@ -215,7 +215,7 @@ async def test_texts_with_any_character_cross(writer: Process, reader: Process) 
 
 @needs_postgres
 async def test_a_process_that_never_rings_is_found_by_the_ledger(url: str) -> None:
-    async with running(url, rings=False) as writer, running(url, look_seconds=SOON) as reader:
+    async with running(url, rings=False) as writer, running(url, check_seconds=SOON) as reader:
         await writer.touch(("session", "a"))
 
         await eventually(lambda: reader.gaps == 1)
@@ -306,7 +306,7 @@ async def test_a_bell_whose_connection_ends_rings_again(writer: Process, reader:
 
 @needs_postgres
 async def test_behind_a_pooler_that_swallows_listen_the_ledger_wakes_and_a_trouble_says_why(url: str) -> None:
-    async with running(url) as writer, running(url, look_seconds=SOON, is_deaf=True) as reader:
+    async with running(url) as writer, running(url, check_seconds=SOON, is_deaf=True) as reader:
         await writer.touch(("session", "a"))
 
         await eventually(lambda: reader.gaps >= 1)
@@ -347,7 +347,7 @@ async def test_the_last_ring_follows_the_last_commit(url: str) -> None:
 @needs_postgres
 async def test_processes_are_counted_and_seen(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bell_module, "_BEAT_SECONDS", 0.02)
-    async with running(url, look_seconds=SOON) as first, running(url):
+    async with running(url, check_seconds=SOON) as first, running(url):
         await eventually(lambda: first.bell.live_processes == 2)
         async with connected(url) as wire:
             await wire.execute("UPDATE processes SET seen_at_ms = 1 WHERE number = $1", first.database.number)
@@ -442,7 +442,7 @@ def test_a_payload_of_another_format_is_refused(payload: str) -> None:
         read_ring(payload)
 
 
-# The ledger: whatever becomes of rings, a commit that was not heard of shows within two looks.
+# The ledger: whatever becomes of rings, a commit that was not heard of shows within two checks.
 
 
 QUICK, BULK = (7, 0), (7, 1)
@@ -488,12 +488,12 @@ def begun(quick: int = 0) -> Ledger:
         pytest.param(
             5,
             [(True, {QUICK: 6, BULK: 0}), (True, (QUICK, 5, 6)), (True, {QUICK: 7, BULK: 0})],
-            id="a ring has until the next look to arrive",
+            id="a ring has until the next check to arrive",
         ),
         pytest.param(
             5,
             [(True, {QUICK: 6, BULK: 0}), (False, {QUICK: 6, BULK: 0}), (True, {QUICK: 6, BULK: 0})],
-            id="a commit that never rings shows at the second look and only there",
+            id="a commit that never rings shows at the second check and only there",
         ),
         pytest.param(
             0,
@@ -521,7 +521,7 @@ def test_the_ledger_tells_a_gap_from_what_is_on_its_way(
 ) -> None:
     ledger = begun(quick)
 
-    found = [ledger.look(each) if isinstance(each, dict) else ledger.ring(*each) for _, each in steps]
+    found = [ledger.compare(each) if isinstance(each, dict) else ledger.ring(*each) for _, each in steps]
 
     assert found == [expected for expected, _ in steps]
 
@@ -530,7 +530,7 @@ def test_a_lane_that_never_rings_shows_while_others_do() -> None:
     ledger, gaps = begun(), 0
 
     for count in range(1, 50):
-        gaps += not ledger.look({QUICK: count, BULK: count})
+        gaps += not ledger.compare({QUICK: count, BULK: count})
         ledger.ring(BULK, count - 1, count)
 
     assert gaps >= 24
@@ -541,7 +541,7 @@ def test_counts_that_went_back_with_a_standby_are_the_new_truth() -> None:
 
     ledger.begin({QUICK: 80, BULK: 0})
 
-    assert ledger.look({QUICK: 80, BULK: 0})
+    assert ledger.compare({QUICK: 80, BULK: 0})
     assert ledger.ring(QUICK, 80, 81)
 
 
@@ -573,18 +573,18 @@ class Lane:
         self.late, self.rung = [], self.written
         assert self.known == self.written
 
-    def look(self) -> None:
-        if not self.ledger.look({QUICK: self.written, BULK: 0}):
+    def compare(self) -> None:
+        if not self.ledger.compare({QUICK: self.written, BULK: 0}):
             self.known = self.written
         assert self.known >= self.before
         self.before = self.written
 
 
-STEPS = [Lane.commit, Lane.lose_a_ring, Lane.ring_late, Lane.ring, Lane.look]
+STEPS = [Lane.commit, Lane.lose_a_ring, Lane.ring_late, Lane.ring, Lane.compare]
 
 
 @given(st.lists(st.sampled_from(STEPS), max_size=60))
-def test_every_commit_is_heard_of_at_the_second_look_after_it_at_the_latest(
+def test_every_commit_is_heard_of_at_the_second_check_after_it_at_the_latest(
     steps: list[Callable[[Lane], None]],
 ) -> None:
     lane = Lane()
