@@ -261,8 +261,9 @@ def client_routes(clients: ClientAdmin, rows: AdminRows) -> tuple[Route, ...]:
     one_page = page_parameters("Has no effect: the list is one page.")
 
     def heaviest(request: web.Request) -> Awaitable[HeaviestClientsAnswer]:
+        _, limit = wanted_page(request)
         by, last = read_by(request.query), request.query.get("last", USUAL_PERIOD)
-        return clients.heaviest(by, last, wanted_page(request)[1], process(request))
+        return clients.heaviest(by, last, limit, process(request))
 
     return (
         rows.read(_CLIENTS, "clients", heaviest, "List the heaviest clients", "The clients.",

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from aiohttp import web
 
-from bridge_server.admin import other_processes as processes
+from bridge_server.admin import other_processes
 from bridge_server.admin import traffic_records as records
 from bridge_server.admin.other_processes import OWN, PROCESS, Fields, Neighbours, WantedProcess, read_position
 from bridge_server.admin.rows import ANY_ID, AdminRows, wanted_page
@@ -84,12 +84,12 @@ class RequestLists:
                 "next": str(found[limit - 1].number) if len(found) > limit else None,
             }
 
-        def last(pages: processes.Pages) -> Fields:
+        def last(pages: other_processes.Pages) -> Fields:
             positions = {number: int(page["last"]) for number, page in pages.items()}
-            return {"last": processes.write_positions(positions)}
+            return {"last": other_processes.write_positions(positions)}
 
         question = (TRAFFIC, {"filter": words})
-        pages = processes.PagesOfAll("requests", question, limit, own, last, read=records.read_number)
+        pages = other_processes.PagesOfAll("requests", question, limit, own, last, read=records.read_number)
         return await self._processes.page_of_all(process, after, pages)
 
     async def changes(
@@ -144,18 +144,18 @@ class RequestLists:
         self, neighbours: Neighbours, words: str, following: Following, limit: int
     ) -> Fields:
         own, chosen = neighbours.own_number, read_filter(words, self._handles)
-        positions: Mapping[int, int] = processes.read_positions(following.since, own) or {}
+        positions: Mapping[int, int] = other_processes.read_positions(following.since, own) or {}
         now = asyncio.get_running_loop().time
         ends_at = now() + following.wait_seconds
         while True:
             replies = await neighbours.ask_all(TRAFFIC, partial(_query, words, positions, limit))
             mine = await self._news(chosen, positions.get(own, 0), 0.0)
             changes = self._page_of_changes(mine, limit)
-            found = processes.merged_news(positions, own, changes, replies, limit)
+            found = other_processes.merged_news(positions, own, changes, replies, limit)
             left_seconds = ends_at - now()
             if found["requests"] or left_seconds <= 0:
                 return found
-            positions = processes.read_positions(found["last"], own) or {}
+            positions = other_processes.read_positions(found["last"], own) or {}
             await self._some_news(neighbours, words, positions, left_seconds)
 
     async def _some_news(
@@ -170,7 +170,7 @@ class RequestLists:
             chosen, known = read_filter(words, self._handles), positions.get(neighbours.own_number, 0)
             return bool(await self._news(chosen, known, wait_seconds))
 
-        async def another(question: Awaitable[processes.Reply]) -> bool:
+        async def another(question: Awaitable[other_processes.Reply]) -> bool:
             fields = (await question).fields
             return fields is not None and bool(fields["requests"])
 
@@ -239,7 +239,7 @@ class TrafficAdmin:
         if process in (OWN, own):
             return streams.join(chosen, read_position(last_event, own), is_inner=process == OWN)
         named = process if isinstance(process, int) else None
-        wanted = WantedStream(chosen, words, named, processes.read_positions(last_event, named or own))
+        wanted = WantedStream(chosen, words, named, other_processes.read_positions(last_event, named or own))
         if named is not None:
             await neighbours.find(named)
         stream = StreamOfAll(streams, neighbours, wanted, lambda fields: fields)

@@ -198,10 +198,10 @@ TRAFFIC = "/admin/traffic"
 _STREAM = f"{TRAFFIC}/stream"
 _CHECK_SECONDS = 2.0
 _AGAIN_SECONDS = 1.0
-_KEPT_MS = 500  # longer than a process gathers changes before it sends them: all of them have come
+_KEPT_MS = 500  # longer than processes gather changes before they send them, so that all have come
 
 
-Respell: TypeAlias = Callable[[Fields], Fields]  # of what another process answers of a request
+Respell: TypeAlias = Callable[[Fields], Fields]  # spells what another process answers as this stream does
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,8 +164,9 @@ class SendingReport:
 
     def how_to_go_on(self, error: Exception | None = None) -> str:
         """How a walk goes on that an interruption or an error has ended; empty if nothing can be sent yet."""
-        is_begun = error is None or self.progress.accounts or isinstance(error, client.BridgeUnreachableError)
-        if self._wanted.is_dry_run or not is_begun:
+        is_lost = isinstance(error, client.BridgeUnreachableError)
+        may_have_sent = error is None or self.progress.accounts or is_lost
+        if self._wanted.is_dry_run or not may_have_sent:
             return ""
         total = "" if self.progress.total is None else f" of {self.progress.total:,}"
         return (

@@ -237,8 +237,8 @@ def run_until_exit(
     run: Callable[[Coroutine[Any, Any, Result]], Result] = asyncio.run,
     at_end: Callable[[], None] = lambda: None,
 ) -> Result:
-    """Run an event loop with which the process ends. A closed loop has no handlers: so that no signal changes
-    the exit code, they are blocked after `main`, also in threads that `at_end` starts, and ignored at last.
+    """Run an event loop with which the process ends. A closed loop has no handlers, and a signal would change
+    the exit code: signals are blocked after `main`, also in threads that `at_end` starts, and then ignored.
     """
 
     async def to_the_end() -> Result:
@@ -264,7 +264,7 @@ _STANDARD_INPUT = 0
 
 
 def hangup_stops() -> bool:
-    """Whether SIGHUP stops this process, as on a terminal without nohup. Call this while that is open."""
+    """Whether SIGHUP stops this process: on a terminal, without nohup. Call it before the terminal closes."""
     outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return os.isatty(_STANDARD_INPUT) and not outlives_terminal
 

@@ -85,7 +85,7 @@ class ServerRun:
     sockets: Sequence[socket.socket] = ()
     """The sockets at which it listens, if its parent keeps them for the process that replaces it."""
     abandon: Callable[[], None] | None = None
-    """Called before an exit that skips the command's end. With it, a second Ctrl-C exits at once."""
+    """Removes files before an exit that skips the command's end. With it a second Ctrl-C exits at once."""
 
 
 def run_server(run: ServerRun) -> None:
@@ -333,8 +333,9 @@ async def console_listening(
 
 def not_listened(host: str, port: int, error: OSError, set_by: str) -> CommandError:
     """The failure, in the system's own words: asyncio repeats the address in its text."""
-    is_known = error.errno is not None and error.errno in errno.errorcode
-    reason = os.strerror(error.errno or 0) if is_known else error.strerror or str(error)
+    reason = error.strerror or str(error)
+    if error.errno is not None and error.errno in errno.errorcode:
+        reason = os.strerror(error.errno)
     return CommandError(f"cannot listen on {host} port {port} ({reason}): choose another with {set_by}")
 
 

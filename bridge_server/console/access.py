@@ -310,10 +310,12 @@ class Door:
             raise SignedOutError
         return session
 
-    def require_own_form(self, request: web.Request, own: ConsoleSession, form: Mapping[str, str]) -> None:
+    def require_own_form(
+        self, request: web.Request, session: ConsoleSession, form: Mapping[str, str]
+    ) -> None:
         """Raise ForgedChangeError unless a page of this console has sent the form for this session."""
         host, sent = host_of(request), form.get(FORM_TOKEN, "").encode()
         is_same_origin = request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
         is_same_origin &= request.headers.get("Origin") in (None, f"http://{host}", f"https://{host}")
-        if not is_same_origin or not hmac.compare_digest(sent, own.form_token.encode()):
+        if not is_same_origin or not hmac.compare_digest(sent, session.form_token.encode()):
             raise ForgedChangeError

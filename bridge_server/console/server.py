@@ -27,10 +27,7 @@ class ClientsPage:
 
     def __init__(self, clients: ClientAdmin) -> None:
         self._clients = clients
-        paths = (
-            PagePath(_CLIENTS, self.show_all),
-            PagePath(_CLIENT, self.show),
-        )
+        paths = (PagePath(_CLIENTS, self.show_all), PagePath(_CLIENT, self.show))
         self.page = ConsolePage("clients", "Clients and limits", "Server", paths)
 
     async def show_all(self, asked: Asked) -> View:

@@ -185,7 +185,7 @@ class _Request:
 
 
 def repeat_of(fields: Mapping[str, Any], bridge_url: str) -> dict[str, str] | None:
-    """The request in three languages, and what to fill in; None if it went elsewhere, or its body is lost."""
+    """The request in three languages, to send it again; None if it went elsewhere or its body is not kept."""
     sent = fields.get("request")
     body = "" if sent is None else sent["body"]
     is_whole = fields["method"] in _BODILESS if sent is None else len(body.encode()) == sent["bytes"]

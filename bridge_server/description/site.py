@@ -248,9 +248,8 @@ class Site:
         self._markdown = Markdown(library)
         self._problems = every_problem()
         self._swagger_ui = swagger_ui_files(swagger_ui)
-        self.static_files = StaticFiles(
-            f"{PAGES_PATH}/static", [STYLESHEET, *sorted((_FOLDER / "static").iterdir())]
-        )
+        files = [STYLESHEET, *sorted((_FOLDER / "static").iterdir())]
+        self.static_files = StaticFiles(f"{PAGES_PATH}/static", files)
         """The stylesheets and the script of the pages."""
         self._makers: Mapping[str, Callable[[], MadePage]] = {
             "": self._start,

@@ -1,4 +1,4 @@
-"""Models of the inbox. A notification has the number of its sending, which in every inbox is higher later."""
+"""Models of the inbox. The number of its sending names a notification; later ones have higher numbers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -189,7 +189,8 @@ class TooManyStreamsError(LimitError, code="too-many-streams", title="Too many o
     """The account has reached the limit of open streams."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"The account has {limit} open streams, which is the limit. Close one first.", 5)
+        detail = f"The account has {limit} open streams, which is the limit. Close one first."
+        super().__init__(detail, retry_after_seconds=5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,8 @@ class InboxStore:
     def overview(self, account: int) -> Transaction[Overview]:
         """The account's subscriptions, earliest first, and the projects that it left with unread ones."""
         subscribed = yield sql.Statement(SUBSCRIPTIONS, (account,))
-        unread = {number: row for number, *row in (yield sql.Statement(UNREAD, (account,)))}
+        unread_rows = yield sql.Statement(UNREAD, (account,))
+        unread = {number: row for number, *row in unread_rows}
         subscriptions = []
         for number, project_id, name, types, subscribed_at_ms, available in subscribed:
             _, _, count = unread.pop(number, (None, None, 0))

@@ -94,7 +94,7 @@ Sender: TypeAlias = Publisher | ProjectId  # the app's backend; or its project, 
 Failures: TypeAlias = Mapping[str, AccountFailure]
 """The failure of each account without a notification, by account key."""
 
-MessageTo: TypeAlias = Callable[[SentNotification, DeviceOfRecipient], OutgoingMessage]  # writes it
+MessageTo: TypeAlias = Callable[[SentNotification, DeviceOfRecipient], OutgoingMessage]
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,12 +105,12 @@ class NotifyShape(Shape):
 
 
 _ALL = "all"
-_SOME = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": NOTIFY_MAX_ACCOUNTS}
+_ACCOUNTS = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": NOTIFY_MAX_ACCOUNTS}
 _AUDIENCES: dict[str, Any] = {
     "oneOf": [
         {"const": _ALL},
         {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]},
-        {"type": "object", "properties": {"accounts": _SOME}, "required": ["accounts"]},
+        {"type": "object", "properties": {"accounts": _ACCOUNTS}, "required": ["accounts"]},
     ]
 }
 """The schema of the values that `_audience` reads, in the server's description."""

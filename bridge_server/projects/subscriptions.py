@@ -73,7 +73,9 @@ class SubscriptionStore:
         now_ms: int,
         message_of: models.MessageOf,
     ) -> sql.Transaction[list[tuple[Subscription, SubscriptionChange | None]]]:
-        """Store all or none, and queue a message for each change, if any. Raises UnknownTypesError."""
+        """Store all or none, and queue a message for each change, which is None for what was stored
+        already. Raises UnknownTypesError.
+        """
         project = yield from find_project(project_id)
         types = {known.type_id: number for number, known in (yield from find_types(project))}
         sets: dict[tuple[tuple[models.TypeId, ...], bool], int] = {}

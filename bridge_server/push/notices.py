@@ -199,7 +199,7 @@ class _Tag(NamedTuple):
 
 
 def request_text(language: str, peer_name: str) -> str:
-    """The text "New request from {peer_name}" in the language, in one safe line; or "New request"."""
+    """A safe line in the language: "New request from {peer_name}", without a name to show "New request"."""
     tag = match_language(language)
     name = shown_name(peer_name)
     if not name:

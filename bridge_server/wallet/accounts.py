@@ -239,8 +239,9 @@ class Accounts:
             raise InvalidInputError(f"This is no private key: {error}.") from error
         if address in self._files.addresses():
             raise models.AccountExistsError(address)
-        opening, cost, uuid = _encoded(passphrase), self._derivations.cost, self._ids.random_uuid()
+        opening, cost = _encoded(passphrase), self._derivations.cost
         salt, iv = self._random_bytes(keystore.SALT_BYTES), self._random_bytes(keystore.IV_BYTES)
+        uuid = self._ids.random_uuid()
         make_file = partial(keystore.make_keystore, secret, opening, cost=cost, salt=salt, iv=iv, uuid=uuid)
         await self._derivations.run(address, lambda: self._files.write(address, make_file()))
         return address

@@ -87,9 +87,8 @@ class ApprovalStore:
         """Store a pending request."""
         if self._fence is not None:
             yield from self._fence()
-        yield sql.Statement(
-            _INSERT, (*approval[:4], *approval.caller, *approval[5:8])
-        )  # as _COLUMNS has them
+        row = (*approval[:4], *approval.caller, *approval[5:8])  # as _COLUMNS has them
+        yield sql.Statement(_INSERT, row)
         yield ApprovalsChanged()
 
     async def get(self, approval_id: ApprovalId) -> ApprovalRequest | None:

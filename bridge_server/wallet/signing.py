@@ -242,7 +242,7 @@ class Signing:
     async def approved(
         self, method: str, address: Address, subject: Callable[[], bytes], caller: Caller
     ) -> ApprovalId | None:
-        """The approval's id; None if none is needed. `subject` makes its JSON. Raises as `Approvals` does."""
+        """The approval's id, if one is needed. `subject` makes the JSON to show. Raises as `Approvals`."""
         if not self._approvals.is_on:
             return None
         return await self._approvals.approved(method, address, subject(), caller)
@@ -252,8 +252,8 @@ class Signing:
         approval_id: ApprovalId | None, transaction_hash: str | None = None,
     ) -> None:  # fmt: skip
         """Add a signature to the audit log, before anybody sees it. Raises UnavailableError."""
-        now_ms, shown = self._clock.now_ms(), hex_of(signed_hash)
-        self._audit.append(AuditEntry(now_ms, method, address, shown, caller, approval_id, transaction_hash))
+        now_ms, digest = self._clock.now_ms(), hex_of(signed_hash)
+        self._audit.append(AuditEntry(now_ms, method, address, digest, caller, approval_id, transaction_hash))
 
     def sign_message(
         self, method: str, address: Address, message: bytes, caller: Caller, passphrase: str | None = None

@@ -191,7 +191,7 @@ sys.exit(code)
 def folder_of_command(folder: Path) -> Path:
     """A new folder below, for PATH, whose `bridge-server` runs each command in a forked process."""
     programs = folder / "programs"
-    programs.mkdir()
+    programs.mkdir(parents=True)
     program = programs / "bridge-server"
     address = str(fork_server().address)
     program.write_text(_PROGRAM.format(python=sys.executable, address=address, size=NUMBER_SIZE), "utf-8")

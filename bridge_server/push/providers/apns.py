@@ -113,7 +113,7 @@ class ApnsProvider:
 
 class ProviderTokens:
     """The provider token that all requests share. Its `iat` is the start of the current window of 40 minutes,
-    and its signature is deterministic: every process with the key makes one token a window, without updates.
+    and its signature is deterministic: all processes with the key make one token, and APNs sees no update.
     """
 
     def __init__(self, key: EccKey, key_id: str, team_id: str, clock: Clock) -> None:
@@ -125,7 +125,7 @@ class ProviderTokens:
         self._replaced_at_ms: int | None = None
 
     def current(self) -> ProviderToken:
-        """The current token, renewed in each window after 20 minutes: it is always younger than 60."""
+        """The current token: renewed in a window if 20 minutes old, and when the clock was set back."""
         now_ms = self._clock.now_ms()
         if self._token is None or not _serves(self._token, now_ms):
             self._token = self._made(now_ms, issued_at_ms=now_ms - now_ms % _WINDOW_MS)

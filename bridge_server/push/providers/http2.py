@@ -388,7 +388,7 @@ class Http2Connection(asyncio.Protocol):
 
 class Http2Client:
     """A client for `https://host:port`, and an async context manager. A request that was not processed, or
-    whose connection broke, is sent again, up to three times: it must be idempotent.
+    whose connection broke, is retried on a new one, up to three attempts: it must be idempotent.
     """
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext, connect_seconds: float) -> None:

@@ -149,8 +149,8 @@ class WebPushProvider:
         """Encrypt and sign, in the thread, one message at a time."""
         subscription = self._read(token)
         receiver, secret = subscription.receiver_key, subscription.auth_secret
-        sender, padding = ECC.generate(curve="P-256", randfunc=token_bytes), messages.padding_for(plain)
-        salt = token_bytes(SALT_BYTES)
+        sender = ECC.generate(curve="P-256", randfunc=token_bytes)
+        salt, padding = token_bytes(SALT_BYTES), messages.padding_for(plain)
         body = encrypt(plain, receiver, secret, sender_key=sender, salt=salt, padding_bytes=padding)
         headers: dict[str, str] = {
             hdrs.AUTHORIZATION: self._identity.authorization(subscription.origin, now_ms),

@@ -422,7 +422,9 @@ class ConnectionPool:
         self._idle.clear()
 
     async def run(self, work: Callable[[CheckedConnection], Awaitable[Asked]], attempt: Attempt) -> Asked:
-        """Do the work with a connection. Raises NoNodeError if the node failed since the `attempt`."""
+        """Do the work with a connection. Raises NoNodeError at once if the node has failed since the attempt
+        began, and has not answered since.
+        """
         async with self._lent(attempt) as connection:
             try:
                 result = await work(connection)

@@ -418,7 +418,7 @@ class WalletElsewhere:
         return web.Response(status=answer.status, body=bytes(content), headers=headers)
 
     async def _unless_moved(self, url: str, exchange: Coroutine[None, None, web.Response]) -> web.Response:
-        """The answer of the process at the URL. Raises TimeoutError once another one has the wallet."""
+        """The answer of a process, which may be frozen. Raises TimeoutError once another has the wallet."""
         task = asyncio.create_task(exchange)
         try:
             while not (await asyncio.wait([task], timeout=_CHECK_SECONDS))[0]:

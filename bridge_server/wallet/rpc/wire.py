@@ -173,7 +173,7 @@ log = structlog.get_logger()
 
 
 def rpc_error_of(error: Exception, method: str, request_id: str) -> RpcError:
-    """The error object for a failure in a method. An unexpected exception is logged, without detail in it."""
+    """The error object for a failure in a method. An unexpected exception is logged, and not described."""
     if isinstance(error, models.NodeError):
         return RpcError(error.rpc_code, error.detail, error.data, error.has_data)
     if isinstance(error, models.TransactionRefusedError):

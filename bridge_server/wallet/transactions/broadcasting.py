@@ -256,7 +256,7 @@ class Broadcasting:
                     await self._examine(chain_id, sender, count, lowest_sent.get(sender, count))
 
     async def _examine(self, chain_id: int, sender: models.Address, count: int, from_nonce: int) -> None:
-        """Read transactions from the lower nonce on. The node says that there are `count` of the account."""
+        """Read those from the lower of both nonces on. The node says that the account has sent `count`."""
         followed = [
             each
             for each in await self._store.followed(chain_id, sender, min(from_nonce, count))

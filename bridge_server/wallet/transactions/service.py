@@ -121,7 +121,7 @@ class TransactionService:
         return await self._store.sweep(now_ms - self._kept_ms, _SWEEP_SLICE)
 
     async def _send(self, asked: SendRequest, request: TransactionRequest) -> str:
-        """Have it approved, and send it. An approval delays no other; without one, they go in order."""
+        """Have it approved, and send it. An approval delays no other; without approvals, they go in order."""
         approval_id = None
         if self._signing.asks_for_approval:
             request = await self._filling.filled(request)
@@ -188,7 +188,9 @@ class TransactionService:
         caller: models.Caller,
         approval_id: models.ApprovalId | None,
     ) -> Callable[[int], SignedTransaction]:
-        """A function that signs it with a nonce, in any thread. Raises UnknownAccountError, LockedError."""
+        """A function that signs it with a nonce, in any thread; it may raise UnavailableError. Raises
+        UnknownAccountError, LockedError.
+        """
         key = self._signing.key(filled.sender)
 
         def sign(nonce: int) -> SignedTransaction:

@@ -256,7 +256,7 @@ class TransactionStore:
         return list({Address(sender): None for (sender,) in rows})
 
     async def queue(self, sender: Address) -> Mapping[TransactionId, int]:
-        """The account's waiting transactions, and their numbers of attempts, in the order to broadcast."""
+        """The attempts of the account's waiting transactions, by nonce, then in the order of the requests."""
         rows = await self.database.read(QUEUE, (sender,))
         return {TransactionId(transaction_id): attempts for transaction_id, attempts in rows}
 

@@ -363,11 +363,14 @@ async def test_a_standby_at_the_address_of_the_database_is_named_and_serves_once
 
         await asyncio.to_thread(cluster.promote)
 
+        async def is_ready() -> bool:
+            return await said_by(server, "/readyz") == (200, "ready\n")
+
         async def all_are_back() -> bool:
             return await count_of_sessions(cluster.url()) == CONNECTIONS
 
+        await eventually(is_ready, _RETURN_SECONDS)
         await eventually(all_are_back, _RETURN_SECONDS)
-        assert await said_by(server, "/readyz") == (200, "ready\n")
         await server.open_session()
 
 
