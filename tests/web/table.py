@@ -1,7 +1,5 @@
 """Every route that the server has, as a client of it would list them."""
 
-from dataclasses import dataclass
-
 SESSION_ID = "5f9c55ec-102a-45ab-a679-b264d7cdc261"
 CALL_ID = "0192f0c1-2d3e-7f00-8000-000000000000"
 PROJECT_ID = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
@@ -45,19 +43,4 @@ WITH_A_BODY = [
     ("POST", "/compat/v0.7/subscribe"),
     ("POST", "/new"),
     ("POST", "/push"),
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One method at one path."""
-
-    method: str
-    path: str
-
-
-EVERY_ENDPOINT = [
-    Endpoint(method, path)
-    for path, methods in {**ANY_ORIGIN, **NO_ORIGIN}.items()
-    for method in sorted(methods)
 ]

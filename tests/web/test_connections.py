@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from contextlib import ExitStack, suppress
-from typing import cast
 
 import orjson
 import pytest
@@ -12,7 +11,6 @@ from structlog.testing import capture_logs
 
 from bridge_server.web import aiohttp_internals, open_connections
 from bridge_server.web import connection as connection_module
-from bridge_server.web.aiohttp_internals import ObservedHandler
 from bridge_server.web.answers import text_answer
 from tests.support.clock import PassTime
 from tests.support.loads import ANOTHER, SOMEBODY, Guarded, client, everything_from, get, guarded
@@ -107,16 +105,6 @@ async def test_refusals_are_a_line_soon_and_a_minute(
 async def test_a_connection_that_asks_nothing_in_its_time_is_closed(said: bytes) -> None:
     async with guarded(greet, head_seconds=0.3) as server:
         with client(server.port, SOMEBODY, said) as connection:
-            assert await everything_from(connection) == b""
-
-        assert server.connections.silent == 1
-
-
-async def test_a_lowered_time_for_the_head_counts_for_connections_that_are_open() -> None:
-    async with guarded(greet, head_seconds=3_600.0) as server:
-        with client(server.port, SOMEBODY) as connection:
-            await server.until_known(1)
-            server.limits.head_seconds = 0.01
             assert await everything_from(connection) == b""
 
         assert server.connections.silent == 1
@@ -248,20 +236,14 @@ async def test_a_new_connection_is_served_when_all_others_are_busy() -> None:
 
 
 async def test_an_unknown_aiohttp_serves_without_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise TypeError("other parameters")
-
-    monkeypatch.setattr(connection_module.Connection, "__init__", fail)
+    monkeypatch.setattr(connection_module.Connection, "__init__", None)
     with capture_logs() as lines:
         async with guarded(greet, per_address=1) as server:
             with ExitStack() as stack:
                 open_from(stack, server, SOMEBODY, 3)
                 assert (await answer_to(server, SOMEBODY)).endswith(b"hello")
 
-    assert [(line["event"], line["error"]) for line in lines] == [
-        ("connections_not_guarded", "other parameters")
-    ] * len(lines)
-    assert lines
+    assert {line["event"] for line in lines} == {"connections_not_guarded"}
 
 
 def test_an_aiohttp_that_lacks_a_private_attribute_is_found_out() -> None:
@@ -271,31 +253,11 @@ def test_an_aiohttp_that_lacks_a_private_attribute_is_found_out() -> None:
     assert not aiohttp_internals.has_known_attributes(type("Handler", (), dict.fromkeys(names)))
 
 
-class Unasked:
-    """A connection that has sent no request, and says when it is closed for that."""
-
-    peer_key = None
-    has_asked = is_idle = is_receiving = False
-
-    def __init__(self) -> None:
-        self.was_closed = asyncio.Event()
-
-    def force_close(self) -> None:
-        self.was_closed.set()
-
-    def cut(self) -> None:
-        """Do nothing: there is no transport."""
-
-
 async def test_connections_are_guarded_without_private_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiohttp_internals, "_HAS_KNOWN_ATTRIBUTES", False)
-    latest = Unasked()
     async with guarded(greet, per_address=1) as server:
         with client(server.port) as silent:
             await server.until(lambda connections: connections.open == 1)
             assert b" 429 " in await answer_to(server, SOMEBODY)
-            server.connections.admit(cast(ObservedHandler, latest))
-            server.limits.head_seconds = 0.01
-            await latest.was_closed.wait()
             silent.sendall(get("/", "Connection: close"))
             assert (await everything_from(silent)).endswith(b"hello")

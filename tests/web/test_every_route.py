@@ -1,7 +1,6 @@
 """The rules that hold on every route: methods, origins, ids of requests, problems."""
 
 import pytest
-from multidict import CIMultiDict
 from structlog.testing import CapturingLogger
 
 from bridge_server.kernel import errors
@@ -9,16 +8,11 @@ from bridge_server.kernel.errors import BridgeError
 from bridge_server.relay.service import Relay
 from bridge_server.web import request_log
 from bridge_server.web.problems import STATUS_OF_KIND, status_of
-from tests.support.asking import METRICS_TOKEN, Answer, ask, ask_raw, spell
+from tests.support.asking import METRICS_TOKEN, ask, ask_raw, spell
 from tests.support.described import every_failure
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
-from tests.web.table import ANY_ORIGIN, EVERY_ENDPOINT, NO_ORIGIN, SESSION_ID, Endpoint
-
-METHODS = {
-    *("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"),
-    *("TRACE", "PROPFIND", "M-SEARCH", "LOCK"),
-}
+from tests.web.table import ANY_ORIGIN, NO_ORIGIN, SESSION_ID
 
 
 @each_row(("path", "methods"), {**ANY_ORIGIN, **NO_ORIGIN}.items())
@@ -28,7 +22,7 @@ async def test_a_method_that_a_path_does_not_take_is_405_with_the_methods_that_i
     also = ({"HEAD"} if "GET" in methods else set()) | ({"OPTIONS"} if path in ANY_ORIGIN else set())
     taken = methods | also
 
-    for method in sorted(METHODS - taken):
+    for method in sorted({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE"} - taken):
         answer = await ask(server, method, path, b"{}", {"Origin": "https://dapp.example"})
 
         assert (answer.status, answer.headers["Allow"]) == (405, ", ".join(sorted(taken)))
@@ -52,13 +46,10 @@ async def test_head_says_what_get_would_without_the_body(server: RunningServer, 
 @each_row(
     "path",
     [
-        "//", "/nope", "/Hello", "/hello/..", "/./hello", "/info.json", "/session", "/session/",
-        "/session/a/b", "/session/a/call", "/session/a/call/b/c", "/call-status", "/call-status/a/b",
-        "/notify", "/subscribers", "/a/notify/", "/a//notify", "/a/b/notify", "/v1/a/notify",
-        "/v1/a/subscribers/", "/v2/a/subscribers", "/a/mark-all-as-read", "/metrics/", "//admin",
-        "//admin/projects", "/livez/", "//rpc", "/rpc/", "//a/notify", "/v1//a/subscribers",
-        "/inbox//nonce", "//push", "/new/", "/%68ello%2f", "/hello%00", "/hello;x=1", "/favicon.ico",
-        "/" + "long/" * 500,
+        "//", "/nope", "/Hello", "/hello/..", "/./hello", "/info.json", "/session/", "/session/a/b",
+        "/session/a/call/b/c", "/call-status/a/b", "/a/notify/", "/a//notify", "/a/b/notify", "/v1/a/notify",
+        "/v2/a/subscribers", "/metrics/", "//admin/projects", "/livez/", "//rpc", "/inbox//nonce", "//push",
+        "/new/", "/%68ello%2f", "/hello%00", "/hello;x=1", "/" + "long/" * 500,
     ],
 )  # fmt: skip
 async def test_any_other_path_is_404(server: RunningServer, path: str) -> None:
@@ -68,28 +59,6 @@ async def test_any_other_path_is_404(server: RunningServer, path: str) -> None:
         assert answer.problem(404)["type"].endswith(":not-found")
 
 
-@each_row(
-    ("request_line", "statuses"),
-    [
-        ("GET /line%0Abreak", {400, 404, 405}),
-        ("POST /session/new%0A", {400, 404, 405}),
-        ("GET http://bridge.example/nope", {404}),
-        ("OPTIONS *", {404}),
-        ("CONNECT example.org:443", {404}),
-        ("GET http://bridge.example/*", {404}),
-    ],
-)
-async def test_an_unusual_target_is_a_problem(
-    server: RunningServer, request_line: str, statuses: set[int]
-) -> None:
-    method, target = request_line.split()
-
-    answer = await ask_raw(server, spell(method, target, b"", b"Connection: close"))
-
-    assert answer.status in statuses
-    answer.problem(answer.status)
-
-
 @each_row("target", ["/hello", "/hello?a=http://b", "", "?a=b", "//hello"])
 async def test_a_target_may_name_the_server(server: RunningServer, target: str) -> None:
     answer = await ask_raw(server, spell("GET", f"http://bridge.example:8080{target}"))
@@ -97,11 +66,8 @@ async def test_a_target_may_name_the_server(server: RunningServer, target: str) 
     assert answer.status == 200
 
 
-FORGIVEN = ["//hello", "/hello/", "///hello//", "/session//new", "//session/new/", "/session/new//"]
-
-
-@each_row("prefix", ["", "/compat/v0.7", "//compat//v0.7"])
-@each_row("path", FORGIVEN)
+@each_row("prefix", ["", "//compat//v0.7"])
+@each_row("path", ["//hello", "/hello/", "/session//new", "//session/new/"])
 async def test_the_bridge_forgives_slashes(server: RunningServer, prefix: str, path: str) -> None:
     method = "GET" if "hello" in path else "POST"
 
@@ -166,23 +132,19 @@ async def test_headers_that_a_page_wants_to_send_are_allowed_and_faulty_names_no
     assert answer.headers["Access-Control-Allow-Headers"] == (headers if headers in ALLOWED else USUAL)
 
 
-@each_row("endpoint", EVERY_ENDPOINT, ids=str)
-async def test_any_origin_may_read_answers_of_the_bridge(server: RunningServer, endpoint: Endpoint) -> None:
-    headers = {**ORIGIN, "Authorization": f"Bearer {METRICS_TOKEN}"}
+@each_row(("path", "methods"), {**ANY_ORIGIN, **NO_ORIGIN}.items())
+async def test_any_origin_may_read_answers_of_the_bridge(
+    server: RunningServer, path: str, methods: set[str]
+) -> None:
+    for method in methods:
+        headers = {**ORIGIN, "Authorization": f"Bearer {METRICS_TOKEN}"}
 
-    answer = await ask(server, endpoint.method, endpoint.path, headers=headers)
+        answer = await ask(server, method, path, headers=headers)
 
-    is_open = endpoint.path in ANY_ORIGIN
-    assert answer.headers.get("Access-Control-Allow-Origin") == ("*" if is_open else None)
-    assert answer.headers.get("Access-Control-Expose-Headers") == (EXPOSED if is_open else None)
-    assert "Access-Control-Allow-Credentials" not in answer.headers
-
-
-@each_row("origin", ["null", "https://other.example", "nonsense", "*", "é"])
-async def test_the_origin_is_never_repeated(server: RunningServer, origin: str) -> None:
-    answer = await ask(server, "GET", "/hello", headers={"Origin": origin})
-
-    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        is_open = path in ANY_ORIGIN
+        assert answer.headers.get("Access-Control-Allow-Origin") == ("*" if is_open else None)
+        assert answer.headers.get("Access-Control-Expose-Headers") == (EXPOSED if is_open else None)
+        assert "Access-Control-Allow-Credentials" not in answer.headers
 
 
 async def test_every_refusal_may_be_read_by_any_origin(server: RunningServer) -> None:
@@ -203,12 +165,6 @@ async def test_every_refusal_may_be_read_by_any_origin(server: RunningServer) ->
         assert answer.headers["Access-Control-Expose-Headers"] == EXPOSED
 
 
-async def test_a_request_without_an_origin_needs_no_leave(server: RunningServer) -> None:
-    answer = await ask(server, "GET", "/hello")
-
-    assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
-
-
 @each_row("path", NO_ORIGIN)
 async def test_other_routes_let_no_web_page_read_refusals(server: RunningServer, path: str) -> None:
     for method in ("OPTIONS", "POST", "GET"):
@@ -217,23 +173,14 @@ async def test_other_routes_let_no_web_page_read_refusals(server: RunningServer,
         assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
 
 
-async def named(server: RunningServer, path: str, *ids: str) -> Answer:
-    headers = CIMultiDict([("X-Request-ID", request_id) for request_id in ids])
-    return await ask(server, "GET", path, headers=headers)
+@each_row("request_id", ["x", "X" * 128, "a.b_c:d/e+f=g-h"])
+@each_row(("path", "status"), [("/hello", 200), ("/nope", 404), ("/metrics", 401)])
+async def test_a_sane_id_is_taken_over(
+    server: RunningServer, request_id: str, path: str, status: int
+) -> None:
+    answer = await ask(server, "GET", path, headers={"X-Request-ID": request_id})
 
-
-@each_row(
-    "request_id",
-    ["x", "X" * 128, "0192f0c1-2d3e-7f00-8000-000000000000", "a.b_c:d/e+f=g-h", "Root=1-67891233-abcdef"],
-)
-async def test_a_sane_id_is_taken_over(server: RunningServer, request_id: str) -> None:
-    found = await named(server, "/hello", request_id)
-    missing = await named(server, "/nope", request_id)
-    secret = await named(server, "/metrics", request_id)
-
-    assert [answer.headers["X-Request-ID"] for answer in (found, missing, secret)] == [request_id] * 3
-    assert missing.problem(404)["instance"] == request_id
-    assert secret.problem(401)["instance"] == request_id
+    assert (answer.status, answer.headers["X-Request-ID"]) == (status, request_id)
 
 
 @each_row(
@@ -241,56 +188,16 @@ async def test_a_sane_id_is_taken_over(server: RunningServer, request_id: str) -
     ["", "X" * 129, "a b", "<script>", 'a"b', "a,b", "a;b", "é", "😀", "٣", "a\tb", "{}", "a\\b", "%0a"],
 )
 async def test_an_odd_id_is_replaced(server: RunningServer, request_id: str) -> None:
-    answer = await named(server, "/nope", request_id)
+    answer = await ask(server, "GET", "/nope", headers={"X-Request-ID": request_id})
 
     assert answer.headers["X-Request-ID"] not in ("", request_id)
     answer.problem(404)
 
 
-async def test_bytes_that_are_no_text_are_replaced(server: RunningServer) -> None:
-    answer = await ask_raw(server, spell("GET", "/nope", b"", b"X-Request-ID: \xff\xfe"))
-
-    assert answer.headers["X-Request-ID"].isascii()
-    answer.problem(404)
-
-
 async def test_every_made_id_is_another(server: RunningServer) -> None:
-    answers = [await named(server, "/hello") for _ in range(100)]
+    answers = [await ask(server, "GET", "/hello") for _ in range(100)]
 
     assert len({answer.headers["X-Request-ID"] for answer in answers}) == 100
-
-
-async def test_two_servers_make_different_ids(server: RunningServer, other_server: RunningServer) -> None:
-    ids = {(await named(each, "/hello")).headers["X-Request-ID"] for each in (server, other_server)}
-
-    assert len(ids) == 2
-
-
-async def test_every_kind_of_answer_has_an_id(server: RunningServer) -> None:
-    session_id = await server.open_session()
-    answers = [
-        await ask(server, "GET", f"/session/{session_id}"),
-        await ask(server, "OPTIONS", "/info", headers={"Origin": "https://dapp.example"}),
-        await ask(server, "PUT", f"/session/{session_id}", bytes(262_145)),
-        await ask(server, "PATCH", "/info"),
-        await ask(server, "GET", "/metrics"),
-        await ask(server, "HEAD", "/hello"),
-        await ask(server, "POST", "/a/notify"),
-        await ask(server, "DELETE", f"/session/{session_id}"),
-    ]
-
-    assert [answer.status for answer in answers] == [204, 204, 413, 405, 401, 200, 401, 200]
-    assert all(answer.headers["X-Request-ID"] for answer in answers)
-
-
-async def test_of_two_ids_at_most_one_is_taken_over(server: RunningServer) -> None:
-    answer = await named(server, "/nope", "one", "two")
-
-    assert len(answer.headers.getall("X-Request-ID")) == 1
-    answer.problem(404)
-
-
-_ORIGIN = {"Origin": "https://dapp.example"}
 
 
 @each_row("failure", every_failure(), ids=lambda failure: failure.__name__)
@@ -320,7 +227,7 @@ async def test_a_fault_of_the_server_is_answered_without_details_and_logged_once
     monkeypatch.setattr(request_log, "log", log)
     monkeypatch.setattr(Relay, "open_session", break_down)
 
-    answer = await ask(server, "POST", "/session/new", headers={"X-Request-ID": "mine", **_ORIGIN})
+    answer = await ask(server, "POST", "/session/new", headers={"X-Request-ID": "mine", **ORIGIN})
 
     problem = answer.problem(500)
     assert problem["type"].endswith(":server-error")
@@ -336,9 +243,7 @@ async def test_a_fault_of_the_server_is_answered_without_details_and_logged_once
     ("method", "path", "body", "status", "code"),
     [
         ("PUT", "/session/a", b"{", 400, "invalid-input"),
-        ("GET", "/metrics", None, 401, "not-authenticated"),
         ("POST", "/a/notify", b"{", 401, "not-authenticated"),
-        ("GET", "/a/subscribers", None, 401, "not-authenticated"),
         ("GET", "/session/a", None, 404, "session-not-found"),
         ("GET", "/call-status/a", None, 404, "call-not-found"),
         ("GET", "/nope", None, 404, "not-found"),
@@ -352,13 +257,3 @@ async def test_a_problem_has_a_stable_type(
     problem = (await ask(server, method, path, body)).problem(status)
 
     assert problem["type"] == f"urn:bridge-server:problem:{code}"
-
-
-async def test_no_success_is_logged_by_itself(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = CapturingLogger()
-    monkeypatch.setattr(request_log, "log", log)
-
-    for path in ("/hello", "/nope", "/session/a"):
-        await ask(server, "GET", path)
-
-    assert log.calls == []

@@ -11,7 +11,6 @@ from hypothesis import example as example_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.token_bucket import Limit, spend
 from bridge_server.kit.fixtures.background_loop import BackgroundLoop
@@ -91,20 +90,6 @@ async def test_a_process_asks_once_for_many(url: str, processes: Processes, cloc
     assert await left(url, "requests", REQUESTS, clock) == 98
     assert second.later is None
     assert [each.charges[0].spending.remaining for each in (first, second)] == [99, 98]
-
-
-async def test_processes_together_let_through_no_more_than_one_bucket_and_at_last_as_much(
-    processes: Processes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcomes = [await is_let_through(process, REQUESTS) for _ in range(70) for process in processes]
-    at_once = sum(outcomes)
-    for process in processes:
-        process._return_those_before(float("inf"))
-        await asyncio.gather(*process._work)
-    afterwards = [await is_let_through(process, REQUESTS) for _ in range(5) for process in processes]
-
-    assert 98 <= at_once <= 100
-    assert at_once + sum(afterwards) == 100
 
 
 async def test_tokens_that_are_not_used_within_a_second_are_given_back(
@@ -219,19 +204,6 @@ async def test_tokens_that_are_still_being_charged_are_not_there_any_more(
     await asyncio.gather(*first._work)
     with pytest.raises(QuotaError):
         first.require_costs([Cost("a", OWN, 400)])
-
-
-async def test_nothing_is_let_through_without_the_database(processes: Processes) -> None:
-    first = processes[0]
-    await charged(first, REQUESTS)
-    link = first._buckets._link
-    assert link is not None
-    link.drop()
-
-    assert first.charge("a", (REQUESTS,)).later is None, "it has a token that it had taken"
-    for limit in (REQUESTS, CALLS):
-        with pytest.raises(UnavailableError):
-            await charged(first, limit)
 
 
 async def test_buckets_that_are_full_again_take_no_memory(

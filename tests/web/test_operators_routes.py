@@ -13,7 +13,7 @@ from bridge_server.assembly.system_routes import MEANINGS
 from bridge_server.kernel.version import VERSION
 from bridge_server.settings.settings import Settings
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
-from tests.support.asking import METRICS_TOKEN, Answer, ask, ask_raw, spell
+from tests.support.asking import METRICS_TOKEN, Answer, ask
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.support.webhook_receiver import WebhookReceiver, status
@@ -59,24 +59,14 @@ async def test_the_bearer_of_the_token_reads_the_metrics(server: RunningServer) 
 @each_row(
     "authorizations",
     [
-        [],
-        [""],
-        ["Bearer"],
         ["Bearer "],
-        ["Bearer wrong"],
         [METRICS_TOKEN],
         [f"Basic {METRICS_TOKEN}"],
-        [f"Bearer{METRICS_TOKEN}"],
         [f"Bearer {METRICS_TOKEN}x"],
         [f"Bearer {METRICS_TOKEN[:-1]}"],
-        [f"Bearer {METRICS_TOKEN.upper()}"],
-        [f"Bearer, {METRICS_TOKEN}"],
-        [f"Bearer {METRICS_TOKEN}, Bearer {METRICS_TOKEN}"],
-        [f'Bearer "{METRICS_TOKEN}"'],
         ["Bearer é😀"],
         [f"Bearer {METRICS_TOKEN}", f"Bearer {METRICS_TOKEN}"],
         ["Bearer wrong", f"Bearer {METRICS_TOKEN}"],
-        [f"Bearer {METRICS_TOKEN}", "Bearer wrong"],
     ],
 )
 async def test_every_other_authorization_has_an_equal_answer(
@@ -88,12 +78,6 @@ async def test_every_other_authorization_has_an_equal_answer(
 
     assert {**answer.problem(401), "instance": ""} == {**nothing, "instance": ""}
     assert answer.headers["WWW-Authenticate"] == "Bearer"
-
-
-async def test_a_token_of_bytes_that_are_no_text_is_wrong(server: RunningServer) -> None:
-    answer = await ask_raw(server, spell("GET", "/metrics", b"", b"Authorization: Bearer \xff\xfe"))
-
-    answer.problem(401)
 
 
 async def test_without_a_token_in_the_settings_there_are_no_metrics(other_server: RunningServer) -> None:
@@ -140,15 +124,8 @@ async def test_notifications_are_counted_by_their_outcome(server: RunningServer)
 
 
 async def test_pushes_are_counted_by_channel_and_outcome(server: RunningServer) -> None:
-    client = {
-        "bridge": server.url,
-        "topic": "t",
-        "type": "fcm",
-        "token": "x",
-        "peerName": "",
-        "language": "en",
-    }
-    await server.client.post(f"{server.url}/new", json=client)
+    device = {"type": "fcm", "token": "x", "peerName": "", "language": "en"}
+    await server.client.post(f"{server.url}/new", json={"bridge": server.url, "topic": "t", **device})
     await server.client.post(f"{server.url}/push", json={"topic": "t"})
 
     assert 'bridge_push_attempts_total{channel="fcm",outcome="delivered"} 1.0' in await figures(server)

@@ -15,7 +15,6 @@ from bridge_server.web import connection as refusals
 from bridge_server.web import request_log
 from tests.support.asking import ask, ask_raw, raw_connection, spell, until_waiting
 from tests.support.rows import each_row
-from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer, running_server
 from tests.support.waiting import eventually
 
@@ -24,11 +23,9 @@ _CLOSE = b"Connection: close"
 REFUSED = {
     "an unknown method": (400, spell("NONSENSE", "/hello")),
     "a small method": (400, spell("get", "/hello")),
-    "a header without a colon": (400, spell("GET", "/hello", b"", b"nonsense")),
     "no host": (400, b"GET /hello HTTP/1.1\r\n\r\n"),
     "two hosts": (400, b"GET /hello HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
     "1,000 headers": (400, spell("GET", "/hello", b"", *[b"X-%d: a" % each for each in range(1_000)])),
-    "no path": (400, spell("GET", "hello")),
     "a URL with a wrong port": (400, spell("GET", "http://a:99999/hello")),
     "a URL without a host": (400, spell("GET", "http:///hello")),
     "HTTP/2": (400, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
@@ -43,13 +40,8 @@ GARBAGE: dict[str, bytes] = {
     **{name: request for name, (_, request) in REFUSED.items()},
     "nothing": b"",
     "zeros": bytes(1_000),
-    "text": b"hello?\r\n\r\n",
-    "SSH": b"SSH-2.0-OpenSSH_9.2p1\r\n",
     "no version": b"GET /hello\r\n\r\n",
-    "an unknown version": b"GET /hello HTTP/9.9\r\n\r\n",
     "a bare line feed in a header": b"GET /hello HTTP/1.1\r\nHost: x\nX: y\r\n\r\n",
-    "a NUL in a header": spell("GET", "/hello", b"", b"X-A: a\x00b"),
-    "a space before the colon": spell("GET", "/hello", b"", b"X-A : b"),
     "raw bytes in the path": b"GET /session/\xff HTTP/1.1\r\nHost: x\r\n\r\n",
     "a negative length": spell("PUT", "/session/a", b"", b"Content-Length: -5"),
     "two lengths": spell("PUT", "/session/a", b"hello", b"Content-Length: 6"),
@@ -57,6 +49,7 @@ GARBAGE: dict[str, bytes] = {
     "broken chunks": spell("PUT", "/session/a", b"", b"Transfer-Encoding: chunked") + b"ZZ\r\nhello\r\n",
     "an unknown transfer encoding": spell("PUT", "/session/a", b"", b"Transfer-Encoding: rot13") + b"hello",
     "a broken host": b"GET /hello HTTP/1.1\r\nHost: [[[::\r\n\r\n",
+    "a broken encoding": spell("PUT", "/session/a", b"not gzip", b"Content-Encoding: gzip"),
 }
 
 
@@ -107,7 +100,7 @@ async def test_garbage_is_answered_or_dropped(server: RunningServer, garbage: by
     await assert_unharmed(server, faults)
 
 
-@each_row("cut", [1, 20, 60, -20, -1])
+@each_row("cut", [1, 60, -1])
 async def test_half_a_request_is_dropped(server: RunningServer, cut: int, faults: Faults) -> None:
     session_id = await server.open_session()
     request = spell("PUT", f"/session/{session_id}", b'{"encryptionPayload":"' + b"x" * 200 + b'"}')
@@ -156,7 +149,7 @@ async def test_requests_in_one_piece_are_answered_in_their_order(server: Running
     assert answers[1].body == b'{"encryptionPayload":"one"}'
 
 
-@each_row("coding", [b"gzip, chunked", b"GZIP,chunked", b"identity, chunked", b", chunked"])
+@each_row("coding", [b"GZIP,chunked", b"identity, chunked"])
 @each_row(("method", "path"), [("PUT", "/session/{}"), ("GET", "/hello"), ("GET", "/nope")])
 async def test_a_body_in_another_transfer_coding_is_refused(
     server: RunningServer, coding: bytes, method: str, path: str
@@ -175,28 +168,6 @@ async def test_a_body_in_another_transfer_coding_is_refused(
     assert answer.status == (404 if path == "/nope" else 200)
 
 
-async def test_a_request_in_single_bytes_is_answered(server: RunningServer) -> None:
-    session_id = await server.open_session()
-    async with raw_connection(server) as connection:
-        for byte in spell("PUT", f"/session/{session_id}", b'{"encryptionPayload":"one"}'):
-            await connection.send(bytes([byte]))
-
-        answer = await connection.answer()
-
-    assert answer.status == 200
-
-
-async def test_bytes_after_a_bad_request_are_not_read(server: RunningServer) -> None:
-    session_id = await server.open_session()
-    async with raw_connection(server) as connection:
-        await connection.send(b"\x00\r\n\r\n" + spell("DELETE", f"/session/{session_id}"))
-        connection.writer.write_eof()
-
-        await connection.rest()
-
-    assert (await ask(server, "GET", f"/session/{session_id}")).status == 204
-
-
 async def test_a_client_may_ask_before_it_sends_the_body(server: RunningServer) -> None:
     path = f"/session/{await server.open_session()}"
     body = b'{"encryptionPayload":"asked"}'
@@ -212,70 +183,11 @@ async def test_a_client_may_ask_before_it_sends_the_body(server: RunningServer) 
     assert (await ask(server, "GET", path)).body == body
 
 
-async def test_an_unknown_expectation_is_ignored(server: RunningServer) -> None:
-    answer = await ask_raw(server, spell("GET", "/hello", b"", b"Expect: miracles"))
-
-    assert answer.status == 200
-
-
-@each_row("headers", [[], [b"Connection: keep-alive"], [b"Host: bridge.example"]])
-async def test_http_1_0_is_spoken(server: RunningServer, headers: list[bytes]) -> None:
-    request = b"\r\n".join([b"GET /hello HTTP/1.0", *headers, b"", b""])
-
-    answer = await ask_raw(server, request)
+async def test_http_1_0_is_spoken(server: RunningServer) -> None:
+    answer = await ask_raw(server, b"GET /hello HTTP/1.0\r\n\r\n")
 
     assert answer.status == 200
     assert answer.body.startswith(b"Hello World")
-
-
-@each_row("protocol", [b"websocket", b"h2c", b"TLS/1.0"])
-async def test_an_upgrade_is_declined_and_its_request_served(server: RunningServer, protocol: bytes) -> None:
-    path = f"/session/{await server.open_session()}"
-    upgrade = [
-        b"Connection: Upgrade",
-        b"Upgrade: " + protocol,
-        b"Sec-WebSocket-Key: eA==",
-        b"Sec-WebSocket-Version: 13",
-    ]
-
-    read = await ask_raw(server, spell("GET", "/hello", b"", *upgrade))
-    written = await ask_raw(server, spell("PUT", path, b'{"encryptionPayload":"up"}', *upgrade))
-
-    assert (read.status, written.status) == (200, 200)
-
-
-@each_row("method", ["GET", "PUT"])
-async def test_a_broken_encoding_is_no_fault(server: RunningServer, method: str, faults: Faults) -> None:
-    path = f"/session/{await server.open_session()}"
-    request = spell(method, path, b"not gzip", b"Content-Encoding: gzip", _CLOSE)
-    async with raw_connection(server) as connection:
-        await connection.send(request)
-
-        answer = await connection.answer()
-        await connection.rest()
-
-    assert answer.status == (204 if method == "GET" else 415)
-    await assert_unharmed(server, faults)
-
-
-async def test_silent_connections_do_not_keep_clients_out(server: RunningServer) -> None:
-    silent = [raw_connection(server) for _ in range(100)]
-    for each in silent:
-        await each.__aenter__()
-
-    async def served() -> bool:
-        return (await ask_raw(server, spell("GET", "/hello", b"", _CLOSE))).status == 200
-
-    await eventually(served)
-    for each in silent:
-        await each.__aexit__(None, None, None)
-
-
-async def test_an_unknown_subprotocol_is_declined(server: RunningServer, faults: Faults) -> None:
-    async with server.client.ws_connect(server.url, protocols=["wc"]) as socket:
-        assert socket.protocol is None
-
-    await assert_unharmed(server, faults)
 
 
 @pytest.fixture
@@ -283,14 +195,6 @@ def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     log = CapturingLogger()
     monkeypatch.setattr(request_log, "log", log)
     return log
-
-
-@pytest.fixture
-def debugging() -> Iterator[None]:
-    before = logging.getLogger().level
-    logging.getLogger().setLevel(logging.DEBUG)
-    yield
-    logging.getLogger().setLevel(before)
 
 
 @each_row(("status", "request_"), REFUSED.values(), ids=REFUSED.keys())
@@ -309,14 +213,14 @@ async def test_a_refusal_is_a_problem_that_does_not_name_the_software(
 
 
 async def test_each_refusal_has_its_own_id_and_ends_the_connection(server: RunningServer) -> None:
-    ids = []
+    ids = set()
     for _ in range(2):
         async with raw_connection(server) as connection:
             await connection.send(spell("NONSENSE", "/hello") + spell("GET", "/hello"))
-            ids.append((await connection.answer()).headers["X-Request-ID"])
+            ids.add((await connection.answer()).headers["X-Request-ID"])
             assert await connection.rest() == b""
 
-    assert len(set(ids)) == 2
+    assert len(ids) == 2
 
 
 async def test_a_web_page_of_any_origin_may_read_why_its_target_is_refused(server: RunningServer) -> None:
@@ -343,8 +247,13 @@ async def test_an_aiohttp_that_is_unknown_answers_in_its_own_words(
     assert [call.args for call in log.calls] == [("aiohttp_unknown",)]
 
 
-@pytest.mark.usefixtures("debugging")
-async def test_a_refusal_is_one_line_at_level_debug(server: RunningServer, log: CapturingLogger) -> None:
+async def test_a_refusal_is_one_line_at_level_debug_and_none_above(
+    server: RunningServer, log: CapturingLogger, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ask(server, "PUT", "/session/a", b"{}")
+    assert log.calls == []
+
+    caplog.set_level(logging.DEBUG)
     await ask(server, "PUT", "/session/a", b'{"push":1}')
     await ask(server, "GET", "/nope")
     await ask_raw(server, spell("NONSENSE", "/hello"))
@@ -359,17 +268,13 @@ async def test_a_refusal_is_one_line_at_level_debug(server: RunningServer, log: 
     assert all(line["request_id"] for line in lines)
 
 
-async def test_without_that_level_it_is_none(server: RunningServer, log: CapturingLogger) -> None:
-    await ask(server, "PUT", "/session/a", b"{}")
-
-    assert log.calls == []
-
-
-@each_row("length", [0, 5, 200_000])
+@each_row("length", [0, 200_000])
 @each_row("protocol", [b"h2c", b"websocket"])
-@each_row(("method", "path"), [("PUT", "/session/a"), ("GET", "/hello"), ("POST", "/nope")])
+@each_row(
+    ("method", "path", "status"), [("PUT", "/session/a", 400), ("GET", "/hello", 200), ("POST", "/nope", 404)]
+)
 async def test_a_declined_upgrade_ends_the_connection_in_good_order(
-    server: RunningServer, method: str, path: str, protocol: bytes, length: int
+    server: RunningServer, method: str, path: str, status: int, protocol: bytes, length: int
 ) -> None:
     upgrade = (b"Connection: Upgrade", b"Upgrade: " + protocol, b"Content-Length: %d" % length)
     async with raw_connection(server) as connection:
@@ -381,8 +286,7 @@ async def test_a_declined_upgrade_ends_the_connection_in_good_order(
         answer = await connection.answer()
         await connection.rest()
 
-    assert answer.status in (200, 400, 404)
-    assert answer.headers["Connection"] == "close"
+    assert (answer.status, answer.headers["Connection"]) == (status, "close")
 
 
 async def test_a_client_that_expected_to_be_asked_may_leave(
@@ -418,27 +322,10 @@ async def test_a_client_that_expected_to_be_asked_may_leave(
 async def test_the_host_of_a_target_that_is_a_url_counts(
     server: RunningServer, target: str, host: bytes, status: int
 ) -> None:
-    rpc = RpcClient(server)
     body = b'{"jsonrpc":"2.0","id":1,"method":"eth_accounts","params":[]}'
-    request = b"\r\n".join(
-        [
-            b"POST %b HTTP/1.1" % target.encode(),
-            b"Host: " + host,
-            b"Content-Type: application/json",
-            b"Content-Length: %d" % len(body),
-            _CLOSE,
-            b"",
-            body,
-        ]
-    )
+    headers = (b"Content-Type: application/json", _CLOSE)
+    request = spell("POST", target, body, *headers).replace(b"bridge.example", host)
 
-    answer = await ask_raw(rpc.server, request)
+    answer = await ask_raw(server, request)
 
     assert answer.status == status
-
-
-async def test_a_target_that_is_a_url_without_a_path_is_the_root(server: RunningServer) -> None:
-    answer = await ask_raw(server, spell("GET", "http://bridge.example", b"", _CLOSE))
-
-    assert answer.status == 200
-    assert b"<!DOCTYPE html>" in answer.body
