@@ -90,13 +90,3 @@ async def test_frames_of_1x_are_delivered_or_wait(observed: RunningServer, conne
 def where_nobody_is(server: RunningServer) -> str:
     """The word for a message without a receiver: on PostgreSQL another process may have one."""
     return "waiting" if server.settings.database is None else "stored"
-
-
-async def test_in_test_mode_they_are_recorded_too(tmp_path: Path, connect: Connect) -> None:
-    settings: dict[str, Any] = {"admin_token": ADMIN_TOKEN, "test": True}
-    async with running_server(tmp_path / "data", **settings) as server:
-        await (await connect(to=server)).publish("some", "one")
-
-        assert [summary for _, summary in await carried(server, "1.x")] == [
-            f"pub, 3 B to topic some: {where_nobody_is(server)}"
-        ]

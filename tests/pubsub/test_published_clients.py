@@ -116,12 +116,8 @@ async def test_a_session_of_1x_goes_on_after_the_server_was_killed_and_started_a
 
                 result = orjson.loads(await line_of(process))
 
-    assert result["restart"] == {
-        "before": "0x01",
-        "answered": ["0x02", "0x03"],
-        "after": "0x04",
-        "chain": 100,
-    }
+    answered = ["0x02", "0x03"]
+    assert result["restart"] == {"before": "0x01", "answered": answered, "after": "0x04", "chain": 100}
 
 
 # The published clients of generation 2.x, unmodified, in Node: sign-client, ethereum-provider, walletkit.
@@ -155,17 +151,13 @@ async def test_a_session_from_its_proposal_to_its_end(scenes_of_2x: Any) -> None
 async def test_a_wallet_that_a_full_topic_refuses_goes_on(tmp_path: Path) -> None:
     results = await played("v2_full_topic.js", tmp_path, BRIDGE_MAX_TOPIC_CLIENTS="2")
 
-    assert results["aThirdClientIsRefusedAndGoesOn"] == {
-        "hasJoined": False,
-        "seen": 0,
-        "peer": "wallet",
-        "next": "wallet",
-    }
+    outcome = {"hasJoined": False, "seen": 0, "peer": "wallet", "next": "wallet"}
+    assert results["aThirdClientIsRefusedAndGoesOn"] == outcome
 
 
 async def test_every_client_with_every_other(scenes_of_2x: Any) -> None:
-    others = ("session", "twelvePairs")
-    assert {name: outcome for name, outcome in scenes_of_2x.items() if name not in others} == {
+    assert {name: outcome for name, outcome in scenes_of_2x.items() if name != "session"} == {
+        "twelvePairs": [f"0x{number}" for number in range(12)],
         "rejection": "User rejected.",
         "severalAtOnce": [True] * 4,
         "refusedCall": "User rejected.",
@@ -180,10 +172,6 @@ async def test_every_client_with_every_other(scenes_of_2x: Any) -> None:
         },
         "kitRejects": "User rejected.",
     }
-
-
-async def test_twelve_pairs_at_once(scenes_of_2x: Any) -> None:
-    assert scenes_of_2x["twelvePairs"] == [f"0x{number}" for number in range(12)]
 
 
 @slow

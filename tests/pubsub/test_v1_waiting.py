@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -10,13 +11,12 @@ from tests.pubsub.conftest import Connect, opened
 from tests.support.asking import METRICS_TOKEN, until_delivered
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
-from tests.support.inbox_client import count_stored, until_stored
 from tests.support.project import look
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server, server_process
-from tests.support.socket_client import SocketClient, connected, spelled
+from tests.support.socket_client import connected, spelled
 from tests.support.waiting import locked
-from tests.support.webhook_receiver import WebhookReceiver, status
+from tests.support.webhook_receiver import WebhookReceiver
 
 # What waits for a subscriber: for how long, how much of it, and through what.
 
@@ -65,19 +65,6 @@ async def test_waiting_messages_survive_a_restart_in_their_order(tmp_path: Path)
         assert await wallet.payloads(1) == ["three"]
 
 
-async def test_unacknowledged_messages_survive_a_stop(tmp_path: Path) -> None:
-    async with opened(tmp_path, 2) as (server, (dapp, wallet)):
-        await wallet.subscribe("topic")
-        for number in range(50):
-            await dapp.say("topic", "pub", str(number))
-        await wallet.message()
-        await wallet.acknowledge("topic")
-    async with running_server(tmp_path) as server, connected(server.client, server.url) as wallet:
-        await wallet.subscribe("topic")
-
-        assert await wallet.payloads(49) == [str(number) for number in range(1, 50)]
-
-
 async def test_messages_before_an_answered_ping_or_close_frame_survive_a_kill(tmp_path: Path) -> None:
     waited = [f"waits {number}" for number in range(300)]
     async with aiohttp.ClientSession() as client:
@@ -98,16 +85,26 @@ async def test_messages_before_an_answered_ping_or_close_frame_survive_a_kill(tm
                 assert await wallet.payloads(302) == [*waited, "not acknowledged", "last words"]
 
 
-async def test_the_waiting_messages_of_a_topic_are_limited(tmp_path: Path) -> None:
-    async with opened(tmp_path, 2, max_topic_messages=3) as (_, (dapp, other)):
-        await dapp.publish("topic", "1", "2", "3")
-        await dapp.say("topic", "pub", "4")
+@each_row("limit", ["max_topic_messages", "max_topic_bytes", "max_address_messages", "max_address_bytes"])
+async def test_so_much_of_a_topic_and_of_an_address_waits(tmp_path: Path, limit: str) -> None:
+    payloads = ["x" * 500, "y" * 500]
+    most = 2 if "messages" in limit else 2 * len(spelled("topic", "pub", payloads[0]))
+    settings: dict[str, Any] = {limit: most, "quota_exempt": "", "trusted_proxies": "127.0.0.1"}
+    mine, others = ({"X-Forwarded-For": f"192.0.2.{last}"} for last in (1, 2))
+    async with (
+        running_server(tmp_path, **settings) as server,
+        connected(server.client, server.url, headers=mine) as dapp,
+        connected(server.client, server.url, headers=others) as other,
+    ):
+        await dapp.publish("topic", *payloads)
+        await dapp.say("topic", "pub", "")
         code, reason = await dapp.closed()
-        await other.publish("other topic", "there is room")
+        await other.publish("another topic", "there is room")
 
-        assert (code, "the topic has as much waiting" in reason) == (1013, True)
-        await other.subscribe("topic", "other topic")
-        assert await other.payloads(3) == ["1", "2", "3"]
+        whose = "the topic" if "topic" in limit else "your address"
+        assert (code, f"{whose} has as much waiting" in reason) == (1013, True)
+        await other.subscribe("topic")
+        assert await other.payloads(2) == payloads
 
 
 async def test_unacknowledged_messages_count_to_the_limit_of_their_topic(tmp_path: Path) -> None:
@@ -121,22 +118,6 @@ async def test_unacknowledged_messages_count_to_the_limit_of_their_topic(tmp_pat
         await other.publish("topic", "5")
 
         assert await wallet.payloads(4) == ["1", "2", "3", "5"]
-
-
-async def test_the_waiting_bytes_of_a_topic_are_limited(tmp_path: Path) -> None:
-    message = spelled("topic", "pub", "x" * 100)
-    async with (
-        running_server(tmp_path, max_topic_bytes=2 * len(message)) as server,
-        connected(server.client, server.url) as dapp,
-        connected(server.client, server.url) as wallet,
-    ):
-        await dapp.publish("topic", "x" * 100, "x" * 100)
-        await dapp.say("topic", "pub", "")
-        assert (await dapp.closed())[0] == 1013
-
-        await wallet.subscribe("topic")
-
-        assert await wallet.payloads(2) == ["x" * 100] * 2
 
 
 async def test_expired_messages_do_not_count_to_a_limit(tmp_path: Path) -> None:
@@ -157,30 +138,6 @@ async def test_expired_messages_do_not_count_to_a_limit(tmp_path: Path) -> None:
         assert await wallet.payloads(3) == ["old", "new", "new"]
 
 
-async def published_from(server: RunningServer, address: str, topic: str, payload: str = "") -> SocketClient:
-    """A socket from behind the proxy that has published something."""
-    headers = {"X-Forwarded-For": address}
-    socket = SocketClient(
-        await server.client.ws_connect(server.url, headers=headers, autoping=False, autoclose=False)
-    )
-    await socket.say(topic, "pub", payload)
-    return socket
-
-
-async def test_the_waiting_messages_of_an_address_are_limited(tmp_path: Path) -> None:
-    async with running_server(
-        tmp_path, max_address_messages=2, quota_exempt="", trusted_proxies="127.0.0.1"
-    ) as server:
-        for topic in ("a", "b"):
-            await (await published_from(server, "192.0.2.1", topic)).settled()
-        refused = await published_from(server, "192.0.2.1", "c")
-        await (await published_from(server, "192.0.2.2", "d")).settled()
-
-        code, reason = await refused.closed()
-
-        assert (code, "your address has as much waiting" in reason) == (1013, True)
-
-
 async def test_messages_of_one_commit_are_counted_together(tmp_path: Path) -> None:
     async with running_server(
         tmp_path, max_topic_messages=3, max_address_messages=5, quota_exempt="", trusted_proxies="127.0.0.1"
@@ -199,41 +156,14 @@ async def test_messages_of_one_commit_are_counted_together(tmp_path: Path) -> No
     assert topics == [*"aaabb"]
 
 
-async def test_the_waiting_bytes_of_an_address_are_limited(tmp_path: Path) -> None:
-    async with running_server(
-        tmp_path, max_address_bytes=1_000, quota_exempt="", trusted_proxies="127.0.0.1"
-    ) as server:
-        await (await published_from(server, "192.0.2.1", "a", "x" * 500)).settled()
-        refused = await published_from(server, "192.0.2.1", "b", "x" * 500)
-
-        assert (await refused.closed())[0] == 1013
-
-
 async def test_expired_messages_are_swept(tmp_path: Path) -> None:
-    clock = ManualClock()
-    async with opened(tmp_path, 1, clock=clock, sweep_interval=0.01, message_ttl=60) as (server, (dapp,)):
+    async with opened(tmp_path, 1, sweep_interval=0.01, message_ttl=60) as (server, (dapp,)):
         await dapp.publish("topic", "one", "two")
         assert count_stored(server.settings) == 2
 
-        clock.advance(60)
+        server.clock.advance(60)
 
         await until_stored(server.settings, messages=0)
-
-
-@pytest.mark.sqlite("several processes have the disk as their queue")
-async def test_a_message_that_is_acknowledged_at_once_never_touches_the_disk(
-    connect: Connect, server: RunningServer
-) -> None:
-    dapp, wallet = await connect(), await connect()
-    await wallet.subscribe("topic")
-
-    for number in range(20):
-        await dapp.say("topic", "pub", str(number))
-        await wallet.message()
-        await wallet.say("topic", "ack")
-    await wallet.settled()
-
-    assert count_stored(server.settings) == 0
 
 
 @pytest.mark.sqlite("another program locks the file")
@@ -299,21 +229,11 @@ async def test_each_webhook_gets_one_notice_of_each_message(
         await BridgeClient(server).subscribe("topic", receiver.url(path))
     await BridgeClient(server).subscribe("other", receiver.url("/other"))
 
-    await dapp.publish("topic", "first", "second", silent=False)
-
-    assert await told(server, receiver) == [("/one", NOTICE)] * 2 + [("/two", NOTICE)] * 2
-
-
-async def test_a_message_that_does_not_say_whether_it_is_silent_is_not(
-    connect: Connect, server: RunningServer, receiver: WebhookReceiver
-) -> None:
-    dapp = await connect()
-    await BridgeClient(server).subscribe("topic", receiver.url())
-
-    await dapp.socket.send_str('{"topic":"topic","type":"pub","payload":""}')
+    await dapp.publish("topic", "first", silent=False)
+    await dapp.socket.send_str('{"topic":"topic","type":"pub","payload":"is not said to be silent"}')
     await dapp.settled()
 
-    assert await told(server, receiver) == [("/hook", NOTICE)]
+    assert await told(server, receiver) == [("/one", NOTICE)] * 2 + [("/two", NOTICE)] * 2
 
 
 async def test_silent_messages_subscriptions_and_acknowledgements_cause_no_notice(
@@ -340,32 +260,6 @@ async def test_a_refused_message_causes_no_notice(tmp_path: Path, receiver: Webh
         await dapp.closed()
 
         assert await told(server, receiver) == [("/hook", NOTICE)]
-
-
-async def test_a_webhook_that_answers_410_gets_no_further_notice(
-    connect: Connect, server: RunningServer, receiver: WebhookReceiver
-) -> None:
-    dapp = await connect()
-    await BridgeClient(server).subscribe("topic", receiver.url())
-    receiver.script.append(status(410))
-
-    await dapp.publish("topic", "first", silent=False)
-    first = await told(server, receiver)
-    await dapp.publish("topic", "second", silent=False)
-
-    assert (len(first), await told(server, receiver)) == (1, [])
-
-
-async def test_an_expired_webhook_gets_no_notice(
-    connect: Connect, server: RunningServer, receiver: WebhookReceiver
-) -> None:
-    dapp = await connect()
-    await BridgeClient(server).subscribe("topic", receiver.url())
-    server.clock.advance(30 * 86_400)
-
-    await dapp.publish("topic", "payload", silent=False)
-
-    assert await told(server, receiver) == []
 
 
 async def test_a_notice_counts_to_the_address_that_the_message_came_from_and_to_its_topic(

@@ -4,7 +4,6 @@ import asyncio
 import sqlite3
 import time
 from contextlib import AsyncExitStack, ExitStack, closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tests.support.server import RunningServer, running_server, server_process
 from tests.support.socket_client import (
     TOKEN_TIME,
     Identity,
+    IrnClient,
     RelayError,
     base58,
     connected,
@@ -38,16 +38,6 @@ HANDSHAKE = {
     "Upgrade": "websocket", "Connection": "Upgrade",
     "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
 }  # fmt: skip
-KEYS_OF_SMALL_ORDER = [
-    "01" + "00" * 31,
-    "ec" + "ff" * 30 + "7f",
-    "00" * 32,
-    "00" * 31 + "80",
-    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
-    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
-    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
-    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
-]
 
 
 async def refusal(server: RunningServer, token: str | None, path: str = "/compat/v2") -> tuple[int, Any]:
@@ -57,30 +47,13 @@ async def refusal(server: RunningServer, token: str | None, path: str = "/compat
         return response.status, await response.json()
 
 
-async def refused_handshake(session: aiohttp.ClientSession, url: str, token: str) -> None:
-    async with session.get(f"{url}/compat/v2", params={"auth": token}, headers=HANDSHAKE) as response:
-        assert response.status == 401
-
-
-async def test_a_token_may_be_a_bearer_token(server: RunningServer) -> None:
-    headers = {"Authorization": f"Bearer {Identity().token()}"}
-    async with server.client.ws_connect(server.url, headers=headers) as socket:
-        await socket.send_str(
-            f'{{"id":1,"jsonrpc":"2.0","method":"irn_subscribe","params":{{"topic":"{TOPIC}"}}}}'
-        )
-
-        assert (await socket.receive_json())["id"] == 1
-
-
 @each_row(
     "times",
     [
-        {"exp": None},
         {"exp": TOKEN_TIME + 7 * DAY},
         {"iat": TOKEN_TIME - DAY, "exp": TOKEN_TIME - 119},
         {"iat": TOKEN_TIME - DAY - 119, "exp": None},
         {"iat": TOKEN_TIME + 120, "exp": TOKEN_TIME + 200},
-        {"iat": TOKEN_TIME - 10_000.5},
     ],
 )
 async def test_times_count_with_leeway(join: Join, times: dict[str, Any]) -> None:
@@ -89,6 +62,12 @@ async def test_times_count_with_leeway(join: Join, times: dict[str, Any]) -> Non
     client = await join(identity, token=identity.token(**times))
 
     assert await client.publish(TOPIC) is True
+
+
+async def test_a_token_may_be_a_bearer_token(server: RunningServer) -> None:
+    headers = {"Authorization": f"Bearer {Identity().token()}"}
+    async with server.client.ws_connect(server.url, headers=headers) as socket:
+        await IrnClient(socket).settled()
 
 
 @each_row(
@@ -100,23 +79,16 @@ async def test_times_count_with_leeway(join: Join, times: dict[str, Any]) -> Non
         {"iat": TOKEN_TIME + 10, "exp": TOKEN_TIME + 9},
         {"exp": TOKEN_TIME + 7 * DAY + 1},
         {"aud": ["ws://x"]},
-        {"aud": []},
-        {"aud": {"url": "ws://x"}},
-        {"aud": 1},
         {"iat": TOKEN_TIME + 121},
         {"iat": None},
-        {"iat": "1800000000"},
         {"exp": True},
-        {"iss": None},
         {"iss": Identity().did},
         {"iss": "did:key:z6Mk"},
         {"iss": "did:key:" + "z" * 48},
         {"iss": "did:key:z0" + "a" * 46},
         {"iss": "did:web:example.org"},
         {"header": {"alg": "none", "typ": "JWT"}},
-        {"header": {"alg": "HS256", "typ": "JWT"}},
         {"header": {"alg": "EdDSA", "typ": "JWE"}},
-        {"header": {"alg": "EdDSA", "typ": 7}},
         {"header": {"alg": "EdDSA", "crit": ["x"]}},
         {"header": ["EdDSA"]},
     ],
@@ -131,54 +103,31 @@ async def test_a_wrong_token_is_refused_before_the_upgrade(
     assert (status, problem["type"]) == (401, "urn:bridge-server:problem:invalid-relay-token")
 
 
-@each_row("broken", ["", "x", "a.b", "a.b.c", "..", "é.b.c", "a" * 5_000])
+HEAD, CLAIMS, SIGNATURE = Identity().token().split(".")
+OTHER_CLAIMS = Identity().token().split(".")[1]
+
+
+@each_row(
+    "broken",
+    [
+        *("", "a.b", "a.b.c", "é.b.c", "a" * 5_000),
+        f"{HEAD}.{OTHER_CLAIMS}.{SIGNATURE}",
+        f"{HEAD}.{CLAIMS}.{SIGNATURE[:-4]}AAAA",
+    ],
+)
 async def test_a_text_that_is_no_token_is_refused(server: RunningServer, broken: str) -> None:
     assert (await refusal(server, broken))[0] == 401
     assert (await refusal(server, broken, path="/"))[0] == 401
+    assert (await refusal(server, None))[0] == 401
 
 
-@each_row("key", KEYS_OF_SMALL_ORDER)
+@each_row("key", ["01" + "00" * 31, "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85"])
 async def test_a_key_for_which_everybody_can_sign_is_refused(server: RunningServer, key: str) -> None:
     client = "did:key:z" + base58(b"\xed\x01" + bytes.fromhex(key))
     signed = Identity().token(iss=client).rpartition(".")[0]
     signature = encode(b"\x01" + bytes(63))  # right for each of these keys, whatever is signed
 
     assert (await refusal(server, f"{signed}.{signature}"))[0] == 401
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory from /proc")
-async def test_refused_tokens_take_no_memory(tmp_path: Path) -> None:
-    identity, now = Identity(), int(time.time())
-    nested: list[list[Any]] = [[] for _ in range(700)]
-    refused = {"iat": now - 900, "exp": now - 600, "aud": nested}
-    with server_process(tmp_path / "data") as process:
-        async with aiohttp.ClientSession() as session:
-            asking = partial(refused_handshake, session, process.url)
-            for number in range(50):
-                await asking(identity.token(sub=f"first {number}", **refused))
-            before = memory_bytes(process.facts["pid"])
-            for number in range(800):  # what they name would take 36 MB
-                await asking(identity.token(sub=str(number), **refused))
-
-            assert memory_bytes(process.facts["pid"]) - before < 24 * 2**20
-
-
-def memory_bytes(pid: int) -> int:
-    """The memory of a process that is not swapped out."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return 1_024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
-
-
-async def test_a_changed_token_is_refused(server: RunningServer) -> None:
-    head, claims, signature = Identity().token().split(".")
-    other = Identity().token().split(".")[1]
-
-    assert (await refusal(server, f"{head}.{other}.{signature}"))[0] == 401
-    assert (await refusal(server, f"{head}.{claims}.{signature[:-4]}AAAA"))[0] == 401
-
-
-async def test_without_a_token_the_path_of_the_generation_is_closed(server: RunningServer) -> None:
-    assert (await refusal(server, None))[0] == 401
 
 
 async def test_a_token_expires_also_once_it_was_checked(join: Join, server: RunningServer) -> None:
@@ -192,7 +141,7 @@ async def test_a_token_expires_also_once_it_was_checked(join: Join, server: Runn
     assert (await refusal(server, token))[0] == 401
 
 
-@each_row("path", ["/compat/v2", "/"])
+@each_row("path", ["/compat/v2", "/compat/v1"])
 async def test_browsers_see_a_page(server: RunningServer, path: str) -> None:
     async with server.client.get(f"{server.url}{path}") as response:
         assert (response.status, response.content_type) == (200, "text/html")
@@ -201,13 +150,11 @@ async def test_browsers_see_a_page(server: RunningServer, path: str) -> None:
 @each_row(
     ("public_url", "audience", "is_right"),
     [
-        ("https://relay.example.org", "wss://relay.example.org", True),
         ("https://relay.example.org", "https://relay.example.org:443/any?x=1", True),
         ("https://relay.example.org:8443/", "wss://RELAY.example.org:8443", True),
         ("https://relay.example.org", "ws://relay.example.org", False),
         ("https://relay.example.org", "wss://relay.example.org:8443", False),
         ("https://relay.example.org", "wss://other.example.org", False),
-        ("https://relay.example.org", "relay.example.org", False),
         ("https://relay.example.org", "wss://[", False),
         ("https://relay.example.org", None, False),
     ],
@@ -234,28 +181,14 @@ async def test_without_a_public_url_the_audience_is_the_host_that_is_asked(tmp_p
         assert (await refusal(server, identity.token()))[0] == 401
 
 
-@each_row("projects", ["q, p", ("p",)])
-async def test_a_listed_project_may_connect(tmp_path: Path, projects: Any) -> None:
-    async with irn_opened(tmp_path, 1, project_ids=projects) as (_, (client,)):
+async def test_a_listed_project_may_connect_and_another_is_turned_away_for_good(tmp_path: Path) -> None:
+    async with irn_opened(tmp_path / "q", 1, project_ids="q, p") as (_, (client,)):
         assert await client.publish(TOPIC) is True
-
-
-async def test_another_project_is_turned_away_for_good(tmp_path: Path) -> None:
-    async with irn_opened(tmp_path, 1, project_ids="other", metrics_token=METRICS_TOKEN) as (
-        server,
-        (client,),
-    ):
-        code, reason = await client.closed()
-
-        assert (code, reason) == (
-            3000,
-            "This relay serves other projects. Check projectId with its operator.",
-        )
-
-        async def none_is_open() -> bool:
-            return await figure(server, "sockets") == 0
-
-        await eventually(none_is_open)
+    settings: dict[str, Any] = {"project_ids": "other", "metrics_token": METRICS_TOKEN}
+    async with irn_opened(tmp_path / "other", 1, **settings) as (server, (client,)):
+        reason = "This relay serves other projects. Check projectId with its operator."
+        assert await client.closed() == (3000, reason)
+        await until_open(server, 0)
 
 
 async def test_sockets_of_both_generations_count_to_their_address(tmp_path: Path) -> None:
