@@ -11,6 +11,7 @@ from tests.pubsub.conftest import Connect, opened
 from tests.support.asking import METRICS_TOKEN, until_delivered
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
+from tests.support.inbox_client import count_stored, until_stored
 from tests.support.project import look
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server, server_process

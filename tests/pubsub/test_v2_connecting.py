@@ -66,7 +66,7 @@ async def test_times_count_with_leeway(join: Join, times: dict[str, Any]) -> Non
 
 async def test_a_token_may_be_a_bearer_token(server: RunningServer) -> None:
     headers = {"Authorization": f"Bearer {Identity().token()}"}
-    async with server.client.ws_connect(server.url, headers=headers) as socket:
+    async with server.client.ws_connect(server.url, headers=headers, autoping=False) as socket:
         await IrnClient(socket).settled()
 
 

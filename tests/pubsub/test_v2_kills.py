@@ -29,7 +29,6 @@ from tests.support.socket_client import (
 # SIGKILL: what was answered `true` is there after a restart, and is there once.
 
 TOPIC = topic_of("topic")
-_CALLS = 400
 
 
 @asynccontextmanager
@@ -72,49 +71,6 @@ async def test_subscriptions_messages_and_calls_survive(tmp_path: Path) -> None:
         assert await wallet.messages(2) == ["0", "2"]
         ids = {request["id"] for request in [*sent, *wallet.requests]}
         assert len(ids) == 5
-
-
-async def test_messages_answered_under_load_are_delivered_once(tmp_path: Path) -> None:
-    dapp_identity, wallet_identity = Identity(), Identity()
-    received: list[str] = []
-    answered: list[int] = []
-    async with served(tmp_path / "data", dapp_identity, wallet_identity) as (server, dapp, wallet):
-        await wallet.subscribe(TOPIC)
-        receiving = asyncio.create_task(receive(wallet, received))
-        enough = asyncio.Event()
-        publishing = asyncio.create_task(publish_all(dapp, answered, enough))
-        await enough.wait()
-        server.kill()
-        await asyncio.gather(receiving, publishing, return_exceptions=True)
-    async with served(tmp_path / "data", dapp_identity, wallet_identity) as (_, dapp, wallet):
-        await wallet.subscribe(TOPIC)
-        again: list[str] = []
-        receiving = asyncio.create_task(receive(wallet, again))
-        for number in answered:  # as clients do that heard no answer
-            await publish_number(dapp, number)
-        await dapp.publish(TOPIC, "end")
-        await asyncio.wait_for(receiving, 60)
-
-    assert len(answered) >= _CALLS // 4
-    assert {str(number) for number in answered} <= {*received, *again}
-    assert len(again) == len(set(again))
-
-
-async def publish_number(dapp: IrnClient, number: int) -> Any:
-    return await dapp.publish(TOPIC, str(number), request_id=number)
-
-
-async def publish_all(dapp: IrnClient, answered: list[int], enough: asyncio.Event) -> None:
-    for number in range(_CALLS):
-        await publish_number(dapp, number)
-        answered.append(number)
-        if len(answered) == _CALLS // 4:
-            enough.set()
-
-
-async def receive(wallet: IrnClient, received: list[str]) -> None:
-    while (message := await wallet.message()) != "end":
-        received.append(message)
 
 
 # SIGKILL and SIGTERM in the middle of messages to many clients: none that was answered is missing, and
@@ -298,27 +254,6 @@ async def test_a_wallet_that_was_away_hears_everything_once_across_a_restart(
                     await wallet.subscribe(TOPIC)
                     assert await wallet.messages(len(expected)) == expected
                     await wallet.settled()
-
-
-async def test_an_unacknowledged_message_comes_again_and_ends_with_its_acknowledgement(
-    tmp_path: Path,
-) -> None:
-    identity = Identity()
-    async with running_server(tmp_path) as server, aiohttp.ClientSession() as session:
-        async with (
-            irn_connected(session, server.url, Identity()) as dapp,
-            irn_connected(session, server.url, identity) as wallet,
-        ):
-            await wallet.subscribe(TOPIC)
-            await dapp.publish(TOPIC, "message")
-            assert await wallet.messages(1, acknowledge=False) == ["message"]
-            server.clock.set_by(-600)
-
-        for acknowledge, expected in ((False, 1), (True, 1), (True, 0)):
-            async with irn_connected(session, server.url, identity, token=token(identity, 600)) as wallet:
-                await wallet.subscribe(TOPIC)
-                await wallet.messages(expected, acknowledge=acknowledge)
-                await wallet.settled()
 
 
 async def test_a_call_is_not_remembered_without_end(tmp_path: Path) -> None:

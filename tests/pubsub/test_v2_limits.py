@@ -28,36 +28,26 @@ async def refused(client: IrnClient, *topics: str, message: str = "refused") -> 
     return tags
 
 
-@pytest.mark.parametrize("somebody_is_there", [True, False])
-async def test_so_many_messages_wait_on_a_topic(tmp_path: Path, somebody_is_there: bool) -> None:
-    async with irn_opened(tmp_path, 2, max_topic_messages=4) as (_, (dapp, wallet)):
-        if somebody_is_there:
-            await wallet.subscribe(TOPIC)
-        for number in range(4):
-            await dapp.publish(TOPIC, str(number))
-
-        assert await refused(dapp, TOPIC) == ["MailboxLimitExceeded"]
-
-        assert await dapp.publish(OTHER) is True
-        if not somebody_is_there:
-            await wallet.subscribe(TOPIC)
-        assert await wallet.messages(4) == ["0", "1", "2", "3"]
-        await wallet.settled()
-        assert await dapp.publish(TOPIC, "later") is True
-        assert await wallet.messages(1) == ["later"]
-
-
-@pytest.mark.parametrize("somebody_is_there", [True, False])
-async def test_so_many_bytes_wait_on_a_topic(tmp_path: Path, somebody_is_there: bool) -> None:
-    async with irn_opened(tmp_path, 2, max_topic_bytes=3_000) as (_, (dapp, wallet)):
+@each_row("somebody_is_there", [True, False])
+@each_row(("limit", "most"), [("max_topic_messages", 2), ("max_topic_bytes", 3_000)])
+async def test_so_much_waits_on_a_topic(
+    tmp_path: Path, limit: str, most: int, somebody_is_there: bool
+) -> None:
+    settings: dict[str, Any] = {limit: most}
+    messages = ["x" * 1_000, "y" * 1_000]
+    async with irn_opened(tmp_path / limit, 2, **settings) as (_, (dapp, wallet)):
         await wallet.subscribe(*([TOPIC] if somebody_is_there else [OTHER]))
-        await dapp.publish(TOPIC, "x" * 1_000)
-        await dapp.publish(TOPIC, "y" * 1_000)
+        for message in messages:
+            await dapp.publish(TOPIC, message)
 
         assert await refused(dapp, TOPIC, message="z" * 1_000) == ["MailboxLimitExceeded"]
 
+        assert await dapp.publish(THIRD) is True
         await wallet.subscribe(TOPIC)
-        assert await wallet.messages(2) == ["x" * 1_000, "y" * 1_000]
+        assert await wallet.messages(2) == messages
+        await wallet.settled()
+        assert await dapp.publish(TOPIC, "later") is True
+        assert await wallet.messages(1) == ["later"]
 
 
 @each_row(
@@ -271,16 +261,6 @@ async def test_a_receiver_that_acknowledges_nothing_is_sent_so_much_and_then_no_
             await wallet.acknowledge(request)
 
         assert await wallet.messages(10) == [str(number) for number in range(10, 20)]
-
-
-async def test_a_slow_reader_misses_nothing_and_stays(tmp_path: Path) -> None:
-    async with irn_opened(tmp_path, 2, max_topic_bytes=2**25) as (_, (dapp, wallet)):
-        await wallet.subscribe(TOPIC)
-        payloads = [f"{number}" + "x" * 200_000 for number in range(60)]
-        for payload in payloads:
-            await dapp.publish(TOPIC, payload)
-
-        assert await wallet.messages(60) == payloads
 
 
 async def test_expired_rows_are_swept(tmp_path: Path) -> None:

@@ -74,36 +74,6 @@ async def test_an_id_is_repeated_exactly(join: Join, request_id: Any) -> None:
     assert await client.publish(TOPIC, request_id=request_id) is True
 
 
-async def test_a_message_waits_for_every_client_that_was_subscribed(join: Join) -> None:
-    first, second, late = Identity(), Identity(), Identity()
-    for identity in (first, second):
-        client = await join(identity)
-        await client.subscribe(TOPIC)
-        await client.socket.close()
-    dapp = await join()
-
-    await dapp.publish(TOPIC, "one")
-    await dapp.publish(TOPIC, "two")
-
-    for identity, expected in ((first, ["one", "two"]), (second, ["one", "two"]), (late, [])):
-        client = await join(identity)
-        await client.subscribe(TOPIC)
-        assert await client.messages(len(expected)) == expected
-
-
-async def test_a_message_for_nobody_waits_for_the_next_subscriber(join: Join) -> None:
-    dapp, wallet, late = await join(), await join(), await join()
-    await dapp.subscribe(TOPIC)
-
-    await dapp.publish(TOPIC, "proposal")
-    await wallet.subscribe(TOPIC)
-    await late.subscribe(TOPIC)
-
-    assert await wallet.messages(1) == ["proposal"]
-    await late.nothing()
-    await dapp.nothing()
-
-
 async def test_nobody_hears_their_own_on_any_socket(join: Join) -> None:
     identity = Identity()
     one, two, other = await join(identity), await join(identity), await join()
@@ -154,21 +124,6 @@ async def test_a_client_that_does_not_subscribe_anew_is_sent_what_waits_all_the_
     assert await again.messages(1) == ["while there"]
 
 
-async def test_an_acknowledgement_counts_for_its_client_alone(join: Join) -> None:
-    quick, slow = Identity(), Identity()
-    dapp, one, two = await join(), await join(quick), await join(slow)
-    await one.subscribe(TOPIC)
-    await two.subscribe(TOPIC)
-    await dapp.publish(TOPIC)
-    assert await one.messages(1) == ["message"]
-    await one.settled()
-
-    for identity, number in ((quick, 0), (slow, 1)):
-        again = await join(identity)
-        await again.subscribe(TOPIC)
-        assert await again.messages(number) == ["message"] * number
-
-
 @each_row("answer", [{"result": False}, {"error": {"code": 1, "message": "no"}}])
 async def test_only_true_is_an_acknowledgement(join: Join, answer: dict[str, Any]) -> None:
     identity = Identity()
@@ -185,52 +140,23 @@ async def test_only_true_is_an_acknowledgement(join: Join, answer: dict[str, Any
     assert await again.messages(1) == ["message"]
 
 
-@each_row("later", [300, 299], empties=True)
-async def test_a_message_waits_its_time(join: Join, server: RunningServer, later: int) -> None:
+@each_row(("ttl", "waits"), [(300, 300), (2**32 - 1, 30 * 86_400)], empties=True)
+@each_row("is_over", [False, True], empties=True)
+async def test_a_message_waits_its_time_and_at_most_thirty_days(
+    join: Join, server: RunningServer, ttl: int, waits: int, is_over: bool
+) -> None:
     dapp, wallet = await join(), await join()
-    await dapp.publish(TOPIC, ttl=300)
-    server.clock.advance(later)
+    await dapp.publish(TOPIC, ttl=ttl)
+    server.clock.advance(waits - (not is_over))
 
     await wallet.subscribe(TOPIC)
 
-    assert await wallet.messages(300 - later) == ["message"] * (300 - later)
-
-
-async def test_a_time_to_live_is_at_most_thirty_days(join: Join, server: RunningServer) -> None:
-    dapp, wallet = await join(), await join()
-    await dapp.publish(TOPIC, ttl=2**32 - 1)
-    server.clock.advance(30 * 86_400)
-
-    await wallet.subscribe(TOPIC)
-
-    await wallet.nothing()
-
-
-async def test_a_client_that_unsubscribes_is_sent_nothing_more(join: Join) -> None:
-    identity = Identity()
-    dapp, wallet, away = await join(), await join(identity), await join(identity)
-    await wallet.subscribe(TOPIC)
-    await away.subscribe(TOPIC)
-    await dapp.publish(TOPIC, "before")
-    assert await wallet.message(acknowledge=False) == "before"
-    assert await away.message(acknowledge=False) == "before"
-
-    assert await wallet.ask("irn_unsubscribe", {"topic": TOPIC, "id": "ab" * 32}) is True
-    await dapp.publish(TOPIC, "after")
-
-    await wallet.nothing()
-    await away.nothing()
-    again = await join(identity)
-    await again.subscribe(OTHER)
-    await again.nothing()
-    await again.subscribe(TOPIC)
-    assert await again.messages(1) == ["after"]
+    assert await wallet.messages(not is_over) == ["message"] * (not is_over)
 
 
 async def test_a_fetch_delivers(join: Join, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "bridge_server.pubsub.v2_calls.RESUME_SECONDS", 3_600.0
-    )  # or all of it is sent as well
+    # Or all of it is sent as well.
+    monkeypatch.setattr("bridge_server.pubsub.v2_calls.RESUME_SECONDS", 3_600.0)
     identity = Identity()
     dapp, wallet = await join(), await join(identity)
     await wallet.subscribe(TOPIC)
@@ -333,12 +259,8 @@ async def test_a_response_never_overtakes_the_answer_to_its_request(join: Join) 
         call = {"topic": TOPIC, "message": f"request {number}", "ttl": 60}
         await dapp.send(id=request_id, jsonrpc="2.0", method="irn_publish", params=call)
         await wallet.message()
-        await wallet.send(
-            id=request_id,
-            jsonrpc="2.0",
-            method="irn_publish",
-            params=call | {"message": f"response {number}"},
-        )
+        answer = call | {"message": f"response {number}"}
+        await wallet.send(id=request_id, jsonrpc="2.0", method="irn_publish", params=answer)
         await dapp.answer(request_id)
         early += len(dapp.requests) - number
         await dapp.message()
@@ -347,7 +269,7 @@ async def test_a_response_never_overtakes_the_answer_to_its_request(join: Join) 
     assert early == 0
 
 
-async def test_a_subscription_lives_on_while_its_client_connects(tmp_path: Path) -> None:
+async def test_a_subscription_lives_on_while_its_client_connects_and_then_expires(tmp_path: Path) -> None:
     day = 86_400
     identity = Identity()
     options = {"token": identity.token(exp=TOKEN_TIME + 7 * day)}
@@ -360,26 +282,18 @@ async def test_a_subscription_lives_on_while_its_client_connects(tmp_path: Path)
             assert await wallet.messages(1) == ["one"]
         server.clock.advance(1.5 * day)
         await dapp.publish(TOPIC, "two")
-        server.clock.advance(0.4 * day)
 
         other = Identity()
-        async with irn_connected(
-            server.client, server.url, other, token=other.token(exp=TOKEN_TIME + 7 * day)
-        ) as client:
+        token = other.token(exp=TOKEN_TIME + 7 * day)
+        async with irn_connected(server.client, server.url, other, token=token) as client:
             await client.subscribe(TOPIC)
             await client.nothing()
-
-
-async def test_a_subscription_expires(tmp_path: Path) -> None:
-    async with irn_opened(tmp_path, 2, subscription_ttl=3600) as (server, (dapp, next_one)):
-        async with irn_connected(server.client, server.url, Identity()) as wallet:
-            await wallet.subscribe(TOPIC)
-        server.clock.advance(3600)
-
-        await dapp.publish(TOPIC)
-        await next_one.subscribe(TOPIC)
-
-        assert await next_one.messages(1) == ["message"]
+            await client.socket.close()
+            server.clock.advance(2 * day)
+            await dapp.publish(TOPIC, "three")
+        async with irn_connected(server.client, server.url, other, token=token) as client:
+            await client.subscribe(OTHER)
+            await client.nothing()
 
 
 @pytest.fixture
