@@ -42,13 +42,6 @@ async def tight_bridge(tmp_path: Path) -> AsyncIterator[BridgeClient]:
         yield BridgeClient(server)
 
 
-@pytest.fixture
-async def closed_bridge(tmp_path: Path) -> AsyncIterator[BridgeClient]:
-    """A bridge with default settings: it calls no webhook on this machine."""
-    async with running_server(tmp_path / "closed") as server:
-        yield BridgeClient(server)
-
-
 @pytest.fixture(params=list(POLLS.values()), ids=list(POLLS))
 async def poll(bridge: BridgeClient, request: pytest.FixtureRequest) -> Poll:
     """Each of the three reads in turn."""

@@ -1,6 +1,5 @@
 """The bridge's table, row by row, its greeting, ids in its paths, and payloads byte for byte."""
 
-import re
 from dataclasses import dataclass
 from itertools import product
 from uuid import UUID
@@ -112,17 +111,6 @@ async def test_no_other_path_is_one_of_generation_0_7(bridge: BridgeClient) -> N
     (await ask(bridge.server, "POST", "/compat/v0.8/session/new")).problem(404)
 
 
-async def test_the_greeting_names_a_version_1_and_the_information_the_same_one(bridge: BridgeClient) -> None:
-    greeting = (await bridge.get("/hello")).body.decode()
-
-    information = (await bridge.get("/info")).json
-
-    assert re.fullmatch(r"Hello World, this is Bridge Server v1\.\d+\.\d+", greeting)
-    assert greeting.endswith(f" v{information['version']}")
-    assert information["name"] == "Bridge Server"
-    assert information["repository"].startswith("https://")
-
-
 # Ids in paths: capabilities of up to 128 characters; what does not look like one names nothing.
 
 PLACES = [
@@ -137,26 +125,13 @@ PLACES = [
     ("POST", "/call-status/{}/new"),
 ]
 ODD_IDS = [
-    "", "%00", "%ff", "%2f", "%2e%2e", "%20", "%0a", "a%0a", "%0d%0aX-Injected:%201", "%F0%9F%98%80",
-    "%C3%A9", "%D9%A3", "..", ".", "{x}", "%7Bx%7D", "*", "a;b", "a.b", "%", "%zz", "a%2Fcalls",
-    "'%20OR%201=1--",
+    "", "%00", "%ff", "%2f", "%2e%2e", "%20", "%0d%0aX-Injected:%201", "%D9%A3", "..", "%7Bx%7D", "a;b",
+    "%zz", "a%2Fcalls", "'%20OR%201=1--", "a" * 128, "a" * 129, "a" * 2_000,
 ]  # fmt: skip
 
 
-@each_row(("method", "place"), PLACES)
-async def test_an_id_that_names_nothing_is_404_at_every_length(
-    bridge: BridgeClient, session_id: str, method: str, place: str
-) -> None:
-    for length in (1, 128, 129, 2000):
-        path = place.replace("KNOWN", session_id).format("a" * length)
-
-        answer = await ask(bridge.server, method, path, b'{"encryptionPayload":"","dappName":"Dapp"}')
-
-        answer.problem(404)
-
-
 @each_row("odd_id", ODD_IDS)
-async def test_a_malformed_id_is_answered_with_a_problem(
+async def test_an_id_that_names_nothing_is_answered_with_a_problem(
     bridge: BridgeClient, session_id: str, odd_id: str
 ) -> None:
     for method, place in PLACES:
@@ -168,26 +143,10 @@ async def test_a_malformed_id_is_answered_with_a_problem(
         answer.problem(405 if answer.status == 405 else 404)
 
 
-async def test_an_id_of_128_characters_is_looked_up_and_a_longer_one_is_no_route(
-    bridge: BridgeClient,
-) -> None:
-    looked_up = (await bridge.session("a" * 128)).problem(404)
-    no_route = (await bridge.session("a" * 129)).problem(404)
-
-    assert looked_up["type"].endswith(":session-not-found")
-    assert no_route["type"].endswith(":not-found")
-
-
 async def test_an_id_may_be_percent_encoded(bridge: BridgeClient, session_id: str) -> None:
     encoded = "".join(f"%{ord(letter):02x}" for letter in session_id)
 
     assert (await bridge.session(encoded)).status == 204
-
-
-async def test_the_case_of_an_id_matters(bridge: BridgeClient) -> None:
-    session_id = next(i for i in [await bridge.open_session() for _ in range(20)] if i.upper() != i)
-
-    (await bridge.session(session_id.upper())).problem(404)
 
 
 async def test_a_call_is_found_under_its_own_session_only(bridge: BridgeClient) -> None:
@@ -203,17 +162,12 @@ async def test_a_call_is_found_under_its_own_session_only(bridge: BridgeClient) 
 
 TEXTS = [
     '""',
-    '"plain"',
-    '"caf\\u00e9"',
     '"caf\\u00E9"',
     '"café"',
     '"\\ud83d\\ude00"',
-    '"😀"',
     '"\\/ \\" \\\\ \\b\\f\\n\\r\\t \\u0000 \x7f"',
     '"looks like \\"}, \\"dappName\\": {[ JSON"',
-    "{}",
     "{ \t}",
-    '{"data":"00","hmac":"11","iv":"22"}',
     '{"b":1,"a":2,"10":3,"9":4}',
     '{ "a" :\t1e2 ,\r\n"b": [ ] }',
     '{"beyond floats":[1e400,-1E+999,1.5e-999,"1e400",0.1e0400]}',
@@ -223,13 +177,14 @@ TEXTS = [
     '{"long":123456789012345678901234567890,"exact":0.1000000000000000055511151231257827}',
     '{"zero":-0,"nought":-0.0,"hundred":1E+2,"tenth":0.10,"tiny":1e-400}',
     '{"":"","a/b":"~","encryptionPayload":"inner","dappName":null}',
-    '{"a":{"b":[{"c":null},true,false,[[]],{}]}}',
     '{"é":"\\u00e9","\\u00ea":1}',
 ]
 
 
 async def _through_the_session(bridge: BridgeClient, text: bytes) -> list[bytes]:
     session_id = await bridge.open_session()
+    await bridge.update(session_id, "earlier")
+    await bridge.session(session_id)
     body = b'{"push":null,"encryptionPayload":' + text + b"}"
     await ask(bridge.server, "PUT", f"/session/{session_id}", body)
     return [(await bridge.session(session_id)).body, (await bridge.session(session_id)).body]
@@ -282,15 +237,3 @@ async def test_a_payload_is_required_and_is_a_string_or_an_object(
     assert (await bridge.session(session_id)).status == 204
     assert (await bridge.status(call_id)).status == 204
     assert await bridge.pending(session_id) == [call_id]
-
-
-async def test_a_payload_that_was_read_is_forgotten_once_it_is_replaced(
-    bridge: BridgeClient, session_id: str
-) -> None:
-    path = f"/session/{session_id}"
-    await ask(bridge.server, "PUT", path, b'{"encryptionPayload":"e"}')
-    await bridge.session(session_id)
-
-    await ask(bridge.server, "PUT", path, b'{"encryptionPayload":"\\u0065"}')
-
-    assert (await bridge.session(session_id)).body == b'{"encryptionPayload":"\\u0065"}'

@@ -130,16 +130,3 @@ async def test_a_call_with_an_acknowledged_status_is_never_listed(
     await asyncio.gather(*readers)
 
     assert stale == []
-
-
-async def test_a_read_status_is_never_older_than_the_last_acknowledged_one(
-    bridge: BridgeClient, session_id: str
-) -> None:
-    call_id = await bridge.request_call(session_id)
-
-    for n in range(_ROUNDS // 4):
-        reads = [bridge.status(call_id) for _ in range(_READERS)]
-        *read, _ = await asyncio.gather(*reads, bridge.answer(call_id, {"n": n}))
-
-        assert {_number(answer) for answer in read} <= {n - 1, n}
-        assert _number(await bridge.status(call_id)) == n

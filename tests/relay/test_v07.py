@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from tests.relay.polls import POLLS, V07_PATH, Poll, as_v07
-from tests.support.asking import ask, pointers, until_delivered, until_waiting
+from tests.support.asking import ask, until_delivered, until_waiting
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
 from tests.support.needs import PACKAGES, needs_node
@@ -44,13 +44,6 @@ async def test_a_payload_is_unchanged_inside_the_envelope(
 
         assert data["encryptionPayload"] == payload
         assert data["expires"] > v07.clock.now_ms()
-
-
-async def test_calls_are_read_in_one_envelope_oldest_first(v07: BridgeClient, session_id: str) -> None:
-    ids = [await v07.request_call(session_id, "sealed") for _ in range(3)]
-
-    calls = b",".join(b'"%b":{"encryptionPayload":"sealed"}' % call_id.encode() for call_id in ids)
-    assert (await v07.calls(session_id)).body == b'{"data":{%b}}' % calls
 
 
 async def test_the_expiry_of_a_session_follows_every_update_and_call_and_it_lives_until_then(
@@ -110,35 +103,6 @@ async def test_other_paths_of_an_ended_session_are_404(v07: BridgeClient, sessio
         await v07.status(call_id),
     ]:
         answer.problem(404)
-
-
-async def test_a_call_and_its_status_live_an_hour(v07: BridgeClient, session_id: str) -> None:
-    unanswered, answered = [await v07.request_call(session_id) for _ in range(2)]
-    v07.clock.advance(_HOUR - _MS)
-    await v07.answer(answered)
-    pending = (await v07.calls(session_id)).json
-
-    v07.clock.advance(_MS)
-
-    assert list(pending["data"]) == [unanswered]
-    assert (await v07.calls(session_id)).json == {"data": {}}
-    (await v07.call(session_id, unanswered)).problem(404)
-    (await v07.status(unanswered)).problem(404)
-    assert (await v07.status(answered)).status == 200
-
-
-async def test_a_body_that_is_wrong_is_refused_as_everywhere(v07: BridgeClient, session_id: str) -> None:
-    call_id = await v07.request_call(session_id)
-    wrong = {"encryptionPayload": None, "push": {"type": "fcm"}}
-
-    updated = await v07.send("PUT", f"/session/{session_id}", wrong)
-    called = await v07.send("POST", f"/session/{session_id}/call/new", wrong)
-    answered = await v07.send("POST", f"/call-status/{call_id}/new", wrong)
-
-    assert pointers(updated.problem(400)) == ["#/encryptionPayload", "#/push/token", "#/push/webhook"]
-    assert pointers(called.problem(400)) == ["#/encryptionPayload", "#/dappName"]
-    assert pointers(answered.problem(400)) == ["#/encryptionPayload"]
-    assert (await v07.session(session_id)).status == (await v07.status(call_id)).status == 204
 
 
 # Waiting
@@ -239,46 +203,7 @@ async def test_clients_of_both_generations_pair_call_and_answer(
     assert call["encryptionPayload"] == {**_SEALED, "data": "call"}
     assert status["encryptionPayload"] == {**_SEALED, "data": "status"}
     assert inside(wallet, (await wallet.calls(session_id)).json) == {}
-    assert [orjson.loads(request.body) for request in receiver.requests] == [
-        {
-            "sessionId": session_id,
-            "callId": call_id,
-            "pushType": "fcm",
-            "pushToken": "token",
-            "dappName": "Dapp",
-        }
-    ]
-
-
-async def test_a_rejection_takes_the_push_details_away(
-    pair: tuple[BridgeClient, BridgeClient], receiver: WebhookReceiver
-) -> None:
-    dapp, wallet = pair
-    session_id = await dapp.open_session()
-    push = {"type": "fcm", "token": "token", "webhook": receiver.url("/push")}
-    await wallet.update(session_id, _SEALED, push=push)
-
-    await wallet.update(session_id, {**_SEALED, "data": "rejected"}, push=None)
-    rejection = inside(dapp, (await dapp.session(session_id)).json)
-    await dapp.request_call(session_id)
-    await until_delivered(dapp.server)
-
-    assert rejection["encryptionPayload"]["data"] == "rejected"
-    assert receiver.requests == []
-
-
-async def test_a_session_that_the_wallet_ends_is_ended_for_the_dapp(
-    pair: tuple[BridgeClient, BridgeClient],
-) -> None:
-    dapp, wallet = pair
-    session_id = await dapp.open_session()
-    call_id = await dapp.request_call(session_id)
-
-    assert (await wallet.end(session_id)).json == {"success": True}
-
-    (await dapp.status(call_id)).problem(404)
-    (await dapp.post_call(session_id)).problem(404)
-    (await wallet.calls(session_id)).problem(404)
+    assert [orjson.loads(request.body)["callId"] for request in receiver.requests] == [call_id]
 
 
 async def test_new_sessions_of_both_generations_count_towards_one_quota(tmp_path: Path) -> None:
@@ -288,17 +213,6 @@ async def test_new_sessions_of_both_generations_count_towards_one_quota(tmp_path
         answers = [await ask(server, "POST", path) for path in paths]
 
         assert [answer.status for answer in answers] == [200, 429]
-
-
-async def test_calls_of_both_generations_count_towards_one_limit(tight_bridge: BridgeClient) -> None:
-    session_id = await tight_bridge.open_session()
-    for client in (tight_bridge, as_v07(tight_bridge), tight_bridge):
-        await client.request_call(session_id)
-
-    answer = await as_v07(tight_bridge).post_call(session_id)
-
-    answer.problem(429)
-    assert int(answer.headers["Retry-After"]) == _HOUR
 
 
 # The published clients, unmodified, run by Node.js.

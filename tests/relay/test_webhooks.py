@@ -46,15 +46,6 @@ async def test_a_call_is_sent_once_to_each_webhook_of_the_topic(
     assert await told(bridge, receiver, session_id) == [("/one", notice), ("/two", notice)]
 
 
-async def test_a_call_of_another_session_is_not_sent_to_a_webhook(
-    bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
-) -> None:
-    await bridge.subscribe("another topic", receiver.url())
-    await bridge.subscribe(await bridge.open_session(), receiver.url())
-
-    assert await told(bridge, receiver, session_id) == []
-
-
 async def test_a_call_is_sent_to_the_push_webhook_and_to_the_topics_webhooks(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
@@ -66,30 +57,6 @@ async def test_a_call_is_sent_to_the_push_webhook_and_to_the_topics_webhooks(
     paths = await notified(bridge, receiver, session_id)
 
     assert paths == [*(f"/{number:02}" for number in range(_WEBHOOK_LIMIT)), "/push"]
-
-
-async def test_updates_and_statuses_cause_no_webhook(
-    bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
-) -> None:
-    call_id = await bridge.request_call(session_id)
-    await bridge.subscribe(session_id, receiver.url())
-
-    await bridge.update(session_id)
-    await bridge.answer(call_id)
-    await until_delivered(bridge.server)
-
-    assert receiver.requests == []
-
-
-async def test_a_refused_call_causes_no_webhook(
-    bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
-) -> None:
-    await bridge.subscribe(session_id, receiver.url())
-
-    (await bridge.post_call(session_id, None)).problem(400)
-    await until_delivered(bridge.server)
-
-    assert receiver.requests == []
 
 
 async def test_a_webhook_that_answers_410_is_removed_from_that_session_alone(
@@ -163,25 +130,13 @@ async def test_an_expired_subscription_frees_its_place(bridge: BridgeClient) -> 
     assert (before.status, after.status) == (409, 200)
 
 
-@each_row("topic", ["t", "t" * 128, "😀" * 128, "\u0000"])
-async def test_a_topic_has_1_to_128_characters(bridge: BridgeClient, topic: str) -> None:
-    assert (await bridge.subscribe(topic, _HOOK)).status == 200
-
-
-@each_row("topic", ["", "t" * 129, "😀" * 129, None, 1, ["t"]])
-async def test_a_topic_of_another_length_or_type_is_a_fault(bridge: BridgeClient, topic: Any) -> None:
+@each_row("topic", ["", "t" * 129, "😀" * 129, None, 1])
+async def test_a_topic_is_a_text_of_1_to_128_characters(bridge: BridgeClient, topic: Any) -> None:
     problem = (await bridge.subscribe(topic, _HOOK)).problem(400)
 
     assert pointers(problem) == ["#/topic"]
-
-
-@each_row("fields", [{}, {"topic": None, "webhook": None}])
-async def test_a_subscription_needs_a_topic_and_a_webhook(
-    bridge: BridgeClient, fields: dict[str, Any]
-) -> None:
-    problem = (await bridge.send("POST", "/subscribe", fields)).problem(400)
-
-    assert pointers(problem) == ["#/topic", "#/webhook"]
+    for right in ("t", "😀" * 128):
+        assert (await bridge.subscribe(right, _HOOK)).status == 200
 
 
 # The wallet's push details: kept when absent, removed by null, replaced by an object.
@@ -214,20 +169,11 @@ async def test_a_new_call_is_sent_to_the_wallets_webhook(
     }
 
 
-async def test_a_session_without_push_details_causes_no_webhook(
-    bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
-) -> None:
-    assert await notified(bridge, receiver, session_id) == []
-
-    await bridge.update(session_id)
-
-    assert await notified(bridge, receiver, session_id) == []
-
-
 async def test_push_details_are_kept_when_absent_removed_by_null_and_replaced_by_an_object(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
     updates: list[tuple[dict[str, Any], list[str]]] = [
+        ({}, []),
         ({"push": push_to(receiver, "/first")}, ["/first"]),
         ({}, ["/first"]),
         ({"push": push_to(receiver, "/second")}, ["/second"]),
@@ -239,31 +185,8 @@ async def test_push_details_are_kept_when_absent_removed_by_null_and_replaced_by
         assert await notified(bridge, receiver, session_id) == paths
 
 
-async def test_push_details_are_replaced_as_a_whole(
-    bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
-) -> None:
-    await bridge.update(session_id, push=push_to(receiver, "/first", type="fcm", token="old"))
-    await bridge.update(session_id, push=push_to(receiver, "/second", type="", token=""))
-
-    await notified(bridge, receiver, session_id)
-
-    notice = orjson.loads(receiver.requests[0].body)
-    assert (notice["pushType"], notice["pushToken"]) == ("", "")
-
-
-async def test_unknown_fields_are_ignored(
-    bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
-) -> None:
-    push = push_to(receiver, "/push", peerName="Wallet", language=["en"])
-
-    answer = await bridge.update(session_id, push=push, approved=True)
-
-    assert answer.status == 200
-    assert await notified(bridge, receiver, session_id) == ["/push"]
-
-
 @each_row("name", ["type", "token", "webhook"])
-@each_row("value", ["absent", None, 1, True, ["text"], {"a": 1}])
+@each_row("value", ["absent", None, 1])
 async def test_each_push_detail_is_a_required_string(
     bridge: BridgeClient, session_id: str, name: str, value: Any
 ) -> None:
@@ -291,13 +214,6 @@ async def test_push_details_are_no_longer_than_they_may_be(
     assert (await bridge.update(session_id, push={**_PUSH, name: longest})).status == 200
 
 
-@each_row("push", [1, "push", True, [], [_PUSH]])
-async def test_push_details_are_an_object(bridge: BridgeClient, session_id: str, push: Any) -> None:
-    problem = (await bridge.update(session_id, push=push)).problem(400)
-
-    assert pointers(problem) == ["#/push"]
-
-
 async def test_every_fault_of_an_update_is_reported_at_once(bridge: BridgeClient, session_id: str) -> None:
     push = {"type": 1, "webhook": "ftp://example.org"}
 
@@ -322,37 +238,23 @@ async def test_a_refused_update_changes_neither_payload_nor_push_nor_expiry(
 # Which webhooks may be named: absolute web URLs; what is behind them is looked at when they are called.
 
 _LONGEST = "https://example.org/" + "p" * (2048 - len("https://example.org/"))
-GOOD = [
-    "http://example.org", "https://example.org/hook?key=value&key=%20#part", "HTTPS://EXAMPLE.ORG/Hook",
-    "https://user:password@example.org:8443/", "http://[2001:db8::1]:8080/hook", "http://192.0.2.1/hook",
-    "http://localhost/hook", "https://example.org:65535/", "https://example.org:1/",
-    "https://xn--bcher-kva.example/", "https://a%2Fb/%zz", _LONGEST,
-]  # fmt: skip
-BAD = [
-    "", "example.org/hook", "/hook", "//example.org/hook", "http:example.org", "http://", "http:///hook",
-    "http://:80/hook", "http://user@/hook", "ftp://example.org/hook", "file:///etc/passwd",
-    "javascript:alert(1)", "data:,x", " https://example.org/", "https://example.org/ ",
-    "https://exam ple.org/", "https://example.org/a b", "https://example.org/a\tb",
-    "https://example.org/\r\nX-Injected: 1", "https://example.org/\u0000", "https://bücher.example/",
-    "https://example.org/😀", "https://example.org:0/", "https://example.org:65536/",
-    "https://example.org:99999/", "https://example.org:-1/", "https://example.org:port/", "http://[::1/hook",
-    "http://[nonsense]/hook", _LONGEST + "p",
-]  # fmt: skip
 
 
-@each_row("url", GOOD)
+_LONGEST = "https://example.org/" + "p" * (2048 - len("https://example.org/"))
+
+
+@each_row("url", ["http://[2001:db8::1]:8080/hook", "https://user:word@example.org:8443/?a=b#c", _LONGEST])
 async def test_a_webhook_is_an_absolute_web_url(bridge: BridgeClient, url: str) -> None:
     session_id = await bridge.open_session()
     subscribed = await bridge.subscribe(session_id, url)
     updated = await bridge.update(session_id, push={"type": "", "token": "", "webhook": url})
 
     assert (subscribed.status, updated.status) == (200, 200)
-    assert (await bridge.end(session_id)).status == 200
 
 
-@each_row("url", BAD)
+@each_row("url", ["", "/hook", "ftp://example.org/hook", "https://exam ple.org/", _LONGEST + "p", None, 1])
 async def test_a_webhook_that_is_no_web_url_is_a_fault(
-    bridge: BridgeClient, session_id: str, url: str
+    bridge: BridgeClient, session_id: str, url: Any
 ) -> None:
     subscribed = await bridge.subscribe(session_id, url)
     updated = await bridge.update(session_id, push={"type": "", "token": "", "webhook": url})
@@ -360,35 +262,6 @@ async def test_a_webhook_that_is_no_web_url_is_a_fault(
     assert pointers(subscribed.problem(400)) == ["#/webhook"]
     assert pointers(updated.problem(400)) == ["#/push/webhook"]
     assert (await bridge.session(session_id)).status == 204
-
-
-@each_row("value", [None, 1, False, ["https://example.org/"], {"url": "https://example.org/"}])
-async def test_a_webhook_is_a_string(bridge: BridgeClient, session_id: str, value: Any) -> None:
-    problem = (await bridge.subscribe(session_id, value)).problem(400)
-
-    assert pointers(problem) == ["#/webhook"]
-
-
-@each_row(
-    "url",
-    [
-        *(
-            "http://[::1%25eth0]/",
-            "http://[v1.x]/",
-            "http://%00/",
-            "http://..../",
-            "http://a\\b/",
-            "http://a|b/",
-        ),
-        *("http://1.2.3.4.5/", "http://xn--a/", "http://<a>/", "http://" + "a" * 300, "http://*/"),
-    ],
-)
-async def test_a_call_succeeds_however_odd_its_webhooks_are(closed_bridge: BridgeClient, url: str) -> None:
-    session_id = await closed_bridge.open_session()
-    await closed_bridge.subscribe(session_id, url)
-    await closed_bridge.update(session_id, push={"type": "", "token": "", "webhook": url})
-
-    assert (await closed_bridge.post_call(session_id)).status == 200
 
 
 # Webhooks are counted to the client and the session that cause them, and none waits for another's.
