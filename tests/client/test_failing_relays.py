@@ -18,6 +18,7 @@ from bridge_server.kit.client.v1 import SocketCipher, peer
 from bridge_server.kit.client.v2_protocol import parse_relay_pairing
 from tests.client.fake_relay import (
     FakeRelay,
+    Reaction,
     acknowledged,
     breaking_off_at,
     closing_with,
@@ -78,13 +79,23 @@ async def test_a_busy_bridge_is_tried_again(fake: FakeRelay, generation: Generat
         assert (fake.statuses, fake.connections) == ([], 1)
 
 
-async def test_a_close_code_from_3000_on_means_for_good(fake: FakeRelay) -> None:
-    fake.react = closing_with(3000, "unknown project", "wc_proposeSession")
+@each_row(
+    ("react", "status", "reason"),
+    [
+        (refusing(-32_000, "Mailbox: too much waits", "wc_proposeSession"), -32_000, "too much waits"),
+        (closing_with(3000, "unknown project", "wc_proposeSession"), 3000, "unknown project"),
+        (closing_with(1009, "too large", "wc_proposeSession"), 1009, "larger than the"),
+    ],
+)
+async def test_a_refusal_of_a_relay_is_final_and_has_its_reason(
+    fake: FakeRelay, react: Reaction, status: int, reason: str
+) -> None:
+    fake.react = react
 
-    with pytest.raises(RequestRefusedError, match="unknown project") as refusal:
-        await dapp_at(fake.url, "2.x", project_id="nobody").__aenter__()
+    with pytest.raises(RequestRefusedError, match=reason) as refusal:
+        await dapp_at(fake.url, "2.x").__aenter__()
 
-    assert (refusal.value.status, fake.connections) == (3000, 1)
+    assert refusal.value.status == status
 
 
 async def test_a_wallet_whose_connection_is_refused_knows(fake: FakeRelay, generation: Generation) -> None:
@@ -144,24 +155,6 @@ async def test_a_refused_subscription_is_tried_again(fake: FakeRelay) -> None:
         await eventually(count_of(fake, "irn_batchSubscribe", 3))
 
 
-async def test_a_refusal_of_a_relay_has_its_code_and_text(fake: FakeRelay) -> None:
-    fake.react = refusing(-32_000, "MailboxLimitExceeded: too much waits", "wc_proposeSession")
-
-    with pytest.raises(RequestRefusedError, match="too much waits") as refusal:
-        await dapp_at(fake.url, "2.x").__aenter__()
-
-    assert refusal.value.status == -32_000
-
-
-async def test_a_message_that_is_too_large_is_refused(fake: FakeRelay, generation: Generation) -> None:
-    fake.react = closing_with(1009, "too large", "wc_proposeSession", "pub")
-
-    with pytest.raises(RequestRefusedError, match="larger than the") as refusal:
-        await dapp_at(fake.url, generation).__aenter__()
-
-    assert refusal.value.status == 1009
-
-
 async def test_a_session_request_of_1_x_is_published_until_its_pong(fake: FakeRelay) -> None:
     fake.react = breaking_off_at(2, "pub")
 
@@ -204,20 +197,6 @@ async def test_a_message_that_comes_twice_is_taken_once(fake: FakeRelay) -> None
         assert [(await anext(told)).name, (await anext(told)).name] == ["first", "second"]
 
 
-async def test_a_dapp_refuses_what_only_a_dapp_may_ask(fake: FakeRelay) -> None:
-    async with dapp_at(fake.url, "2.x") as dapp:
-        key = await settled(dapp, fake)
-        call = {"id": 1, "method": "wc_sessionRequest", "params": {"request": {"method": "eth_sign"}}}
-        wrong = {"id": 2, "method": "wc_sessionEvent", "params": {"event": "none"}}
-        update = {"id": 3, "method": "wc_sessionUpdate", "params": {"namespaces": {}}}
-        messages = [{"topic": key.topic, "message": key.seal(content)} for content in (call, wrong, update)]
-        approval = await dapp.approval()
-        await fake.say(*(delivery(number, data) for number, data in enumerate(messages, 20)))
-
-        await eventually(acknowledged(fake, 22))
-        assert await dapp.approval() == approval
-
-
 @pytest.mark.parametrize("count", range(8))
 async def test_leaving_that_is_cancelled_is_cancelled(
     fake: FakeRelay, generation: Generation, count: int
@@ -232,12 +211,6 @@ async def test_leaving_that_is_cancelled_is_cancelled(
 
     assert leaving.cancelled() is was_cancelled
     await dapp.__aexit__(None, None, None)
-
-
-async def test_leaving_while_a_bridge_is_away_does_not_wait(fake: FakeRelay, generation: Generation) -> None:
-    async with asyncio.timeout(60), dapp_at(fake.url, generation):
-        fake.statuses = [503] * 1_000
-        await fake.break_off()
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE, ids=repr)

@@ -1,9 +1,7 @@
 """`Notifier` against a server: what it sends, retries and refuses, and walks through all subscribers."""
 
 import asyncio
-import sys
-from asyncio.subprocess import PIPE
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -20,11 +18,10 @@ from bridge_server.kit.client import (
     RequestRefusedError,
     SubscribedAccount,
 )
-from bridge_server.settings.settings import Settings
 from tests.client.gate import losing_the_answer, saying
 from tests.client.pairs import BRISK
 from tests.support.clock import PassTime
-from tests.support.engines import Rows, database_of, settings_over
+from tests.support.engines import database_of, settings_over
 from tests.support.project import (
     DELIVERED,
     NEWS,
@@ -34,7 +31,6 @@ from tests.support.project import (
     accounts,
     look,
     project_with_subscribers,
-    subscribe_crowd,
 )
 from tests.support.rows import each_row
 from tests.support.server import server_process
@@ -43,22 +39,8 @@ from tests.support.webhook_receiver import WebhookReceiver, long_body, reset, st
 TEXT = (NEWS, "ETH is up ☂ 🚀", "مرحبا, 1 ETH costs 4,000 USD.")
 NOT_NOW = {"503": status(503), "503 with Retry-After": status(503, Retry_After="0"), "429": status(429)}
 BROKEN = {"500": status(500), "502": status(502), "broken off": reset}
-ALL_TEXT = (NEWS, "ETH is up", "1 ETH costs 4,000 USD.")
 CROWD = 3_000
 _DELIVERED = "SELECT count(*), count(DISTINCT account) FROM deliveries"
-_PROGRAM = """
-import asyncio
-import sys
-from bridge_server.kit.client import Notifier
-
-async def main(url, project, secret):
-    async with Notifier(url, project, secret) as notifier:
-        async for progress in notifier.notify_all("news", "ETH is up", "1 ETH costs 4,000 USD."):
-            print(progress.id, progress.accounts, flush=True)
-            sys.stdin.readline()
-
-asyncio.run(main(*sys.argv[1:]))
-"""
 
 
 def delivered(app: App) -> list[tuple[str, str]]:
@@ -108,16 +90,6 @@ async def test_subscribers_and_lookup(app: App, notifier: Notifier) -> None:
     assert found[account(2)].notification_types == (NEWS, OFFERS)
 
 
-@pytest.mark.own_server
-async def test_large_listing_comes_in_pieces(app: App, notifier: Notifier) -> None:
-    await app.subscribe(account(10_001))
-    subscribe_crowd(app.server.settings, 10_000)
-
-    listed = [each async for each in notifier.subscribers()]
-
-    assert listed == accounts(10_001)
-
-
 async def test_a_call_not_taken_is_sent_again(app: App, gate: WebhookReceiver, gated: Notifier) -> None:
     await app.subscribe(account(1))
     gate.script.extend(NOT_NOW.values())
@@ -157,15 +129,6 @@ async def test_reading_is_retried(app: App, gate: WebhookReceiver, gated: Notifi
     assert [each async for each in gated.subscribers()] == [account(1)]
     gate.script.extend(BROKEN.values())
     assert (await gated.notify(*TEXT, [account(1)], dry_run=True)).sent == (account(1),)
-
-
-async def test_a_long_limit_is_the_callers(gate: WebhookReceiver, gated: Notifier) -> None:
-    gate.script.append(status(429, Retry_After="3600"))
-
-    with pytest.raises(RequestRefusedError, match="429") as refusal:
-        await gated.notify(*TEXT, [account(1)])
-
-    assert refusal.value.retry_after_seconds == 3_600
 
 
 async def test_a_wrong_secret_and_an_unknown_project_are_refused(app: App) -> None:
@@ -218,11 +181,6 @@ async def test_another_server_is_reported(gate: WebhookReceiver, gated: Notifier
         [each async for each in gated.subscribers()]
 
 
-async def crowd(app: App, count: int = CROWD) -> None:
-    """Subscribe the accounts 1 to `count`."""
-    await app.subscribe(*accounts(count))
-
-
 async def walked(
     walk: AsyncGenerator[NotifyProgress], app: App, pass_time: PassTime | None = None
 ) -> list[NotifyProgress]:
@@ -245,10 +203,10 @@ def delivered_to(app: App) -> tuple[int, int]:
 
 
 async def test_everybody_gets_it_once_and_the_progress_says_so(app: App, notifier: Notifier) -> None:
-    await crowd(app)
+    await app.subscribe(*accounts(CROWD))
     await app.subscribe(account(7), types=[OFFERS])
 
-    seen = await walked(notifier.notify_all(*ALL_TEXT), app)
+    seen = await walked(notifier.notify_all(*TEXT), app)
 
     first, *calls = seen
     assert (first.accounts, first.total, first.result) == (0, None, None)
@@ -262,25 +220,25 @@ async def test_everybody_gets_it_once_and_the_progress_says_so(app: App, notifie
 
 
 async def test_a_project_without_subscribers_is_walked_through_at_once(app: App, notifier: Notifier) -> None:
-    seen = await walked(notifier.notify_all(*ALL_TEXT, id="mine"), app)
+    seen = await walked(notifier.notify_all(*TEXT, id="mine"), app)
 
     assert seen == [NotifyProgress("mine"), NotifyProgress("mine", total=0, result=NotifyResult())]
 
 
 async def test_any_number_of_accounts_can_be_named(app: App, notifier: Notifier) -> None:
-    await crowd(app, 700)
+    await app.subscribe(*accounts(700))
 
-    seen = await walked(notifier.notify_all(*ALL_TEXT, to=[*accounts(800), account(1)]), app)
+    seen = await walked(notifier.notify_all(*TEXT, to=[*accounts(800), account(1)]), app)
 
     assert (seen[-1].total, seen[-1].accounts, seen[-1].sent, seen[-1].not_found) == (800, 800, 700, 100)
     assert delivered_to(app) == (700, 700)
 
 
 async def test_a_dry_run_changes_nothing(app: App, notifier: Notifier) -> None:
-    await crowd(app, 700)
+    await app.subscribe(*accounts(700))
 
     result = await notifier.notify(*TEXT, [account(1), account(999)], dry_run=True)
-    seen = await walked(notifier.notify_all(*ALL_TEXT, dry_run=True), app)
+    seen = await walked(notifier.notify_all(*TEXT, dry_run=True), app)
 
     assert result == NotifyResult((account(1),), (), (account(999),))
     assert (seen[-1].id, seen[-1].sent) == (None, 700)
@@ -290,11 +248,11 @@ async def test_a_dry_run_changes_nothing(app: App, notifier: Notifier) -> None:
 @pytest.mark.own_server  # in test mode subscribers may be listed more often
 @pytest.mark.sqlite("hours pass in the loop of the server, whose exchanges with PostgreSQL have seconds")
 async def test_the_servers_limits_are_waited_out(app: App, notifier: Notifier, pass_time: PassTime) -> None:
-    await crowd(app, 2_000)
+    await app.subscribe(*accounts(2_000))
     assert [(await app.listing()).status for _ in range(3)] == [200, 200, 429]
     assert [(await app.notify([account(9_999)])).status for _ in range(21)] == [200] * 20 + [429]
 
-    seen = await walked(notifier.notify_all(*ALL_TEXT), app, pass_time)
+    seen = await walked(notifier.notify_all(*TEXT), app, pass_time)
 
     waits = [each for each in seen if each.waits_seconds]
     assert waits
@@ -303,44 +261,9 @@ async def test_the_servers_limits_are_waited_out(app: App, notifier: Notifier, p
     assert delivered_to(app) == (2_000, 2_000)
 
 
-@pytest.mark.own_server
-async def test_nothing_is_listed_however_often_everybody_is_sent_to(app: App, notifier: Notifier) -> None:
-    await crowd(app, 600)
-    assert [(await app.listing()).status for _ in range(3)] == [200, 200, 429]
-
-    walks = [await walked(notifier.notify_all(*ALL_TEXT), app) for _ in range(4)]
-
-    assert not any(each.waits_seconds for walk in walks for each in walk)
-    assert delivered_to(app) == (2_400, 600)
-
-
-@pytest.mark.own_server
-async def test_a_wrong_type_is_refused_before_anything_waits(app: App, notifier: Notifier) -> None:
-    await crowd(app, 3)
-    assert [(await app.listing()).status for _ in range(3)] == [200, 200, 429]
-    walk = notifier.notify_all("weather", *ALL_TEXT[1:])
-    assert (await anext(walk)).waits_seconds == 0
-
-    with pytest.raises(RequestRefusedError, match="no notification type"):
-        await anext(walk)
-
-
-@pytest.mark.sqlite("hours pass in the loop of the server, whose exchanges with PostgreSQL have seconds")
-async def test_a_storm_of_refusals_does_not_end_the_walk(
-    app: App, gate: WebhookReceiver, gated: Notifier, pass_time: PassTime
-) -> None:
-    await crowd(app, 600)
-    gate.script.extend([status(429, Retry_After="3600")] * 200)
-
-    seen = await walked(gated.notify_all(*ALL_TEXT), app, pass_time)
-
-    assert len([each for each in seen if each.waits_seconds]) == 200
-    assert delivered_to(app) == (600, 600)
-
-
 async def test_failures_send_to_nobody_twice(app: App, gate: WebhookReceiver, gated: Notifier) -> None:
-    await crowd(app, 2_000)
-    walk = gated.notify_all(*ALL_TEXT)
+    await app.subscribe(*accounts(2_000))
+    walk = gated.notify_all(*TEXT)
     await anext(walk)
     gate.script.extend([status(503, Retry_After="0"), reset, losing_the_answer(gate.otherwise), status(502)])
 
@@ -354,11 +277,11 @@ async def test_failures_send_to_nobody_twice(app: App, gate: WebhookReceiver, ga
 async def test_a_server_that_stays_away_ends_the_walk(
     app: App, gate: WebhookReceiver, gated: Notifier, pass_time: PassTime
 ) -> None:
-    await crowd(app, 600)
+    await app.subscribe(*accounts(600))
     gate.otherwise = status(503, Retry_After="100")
 
     with pytest.raises(BridgeUnreachableError, match="503"):
-        await walked(gated.notify_all(*ALL_TEXT), app, pass_time)
+        await walked(gated.notify_all(*TEXT), app, pass_time)
 
     assert len(gate.requests) == 3
 
@@ -366,7 +289,7 @@ async def test_a_server_that_stays_away_ends_the_walk(
 async def test_a_listing_that_breaks_off_goes_on_behind_the_last_account(
     app: App, gate: WebhookReceiver, gated: Notifier
 ) -> None:
-    await crowd(app, 600)
+    await app.subscribe(*accounts(600))
     gate.script.append(long_body(1_000_000))
     gate.script.append(reset)
 
@@ -376,16 +299,14 @@ async def test_a_listing_that_breaks_off_goes_on_behind_the_last_account(
 
 
 async def test_a_walk_goes_on_with_its_id(app: App, notifier: Notifier, pass_time: PassTime) -> None:
-    await crowd(app, 2_000)
-    async with aclosing(notifier.notify_all(*ALL_TEXT)) as walk:
+    await app.subscribe(*accounts(2_000))
+    async with aclosing(notifier.notify_all(*TEXT)) as walk:
         async for progress in walk:
             if progress.accounts == 1_000:
                 break
 
-    again = await walked(notifier.notify_all(*ALL_TEXT, id=progress.id), app)
-    behind = await walked(
-        notifier.notify_all(*ALL_TEXT, id=progress.id, after=progress.after), app, pass_time
-    )
+    again = await walked(notifier.notify_all(*TEXT, id=progress.id), app)
+    behind = await walked(notifier.notify_all(*TEXT, id=progress.id, after=progress.after), app, pass_time)
 
     assert (again[-1].sent, behind[-1].sent) == (2_000, 1_000)
     assert behind[-1].total is None
@@ -397,85 +318,42 @@ async def test_a_later_walk_reaches_accounts_that_were_over_their_limit(app: App
     await app.operator.projects.limit_accounts(app.project_id, per_hour=1, burst=1)
     await notifier.notify(NEWS, "Earlier", "Body", [account(1), account(2)])
 
-    first = (await walked(notifier.notify_all(*ALL_TEXT, id="walk"), app))[-1]
+    first = (await walked(notifier.notify_all(*TEXT, id="walk"), app))[-1]
     app.server.clock.advance(3_600)
-    second = (await walked(notifier.notify_all(*ALL_TEXT, id="walk"), app))[-1]
+    second = (await walked(notifier.notify_all(*TEXT, id="walk"), app))[-1]
 
     assert (first.sent, first.rate_limited) == (598, 2)
     assert (second.sent, second.rate_limited) == (600, 0)
     assert delivered_to(app) == (602, 600)
 
 
-async def test_a_project_that_is_deleted_meanwhile_ends_the_walk(app: App, notifier: Notifier) -> None:
-    await crowd(app, 2_000)
-    walk = notifier.notify_all(*ALL_TEXT)
-    for _ in range(3):
-        await anext(walk)
-    await app.operator.projects.delete(app.project_id)
-
-    with pytest.raises(RequestRefusedError, match="401"):
-        await anext(walk)
-
-
 async def test_a_bad_account_is_named_and_earlier_calls_stay(app: App, notifier: Notifier) -> None:
-    await crowd(app, 600)
+    await app.subscribe(*accounts(600))
 
     with pytest.raises(RequestRefusedError, match="/accounts/100 must be an account id"):
-        await walked(notifier.notify_all(*ALL_TEXT, to=[*accounts(600), "nonsense"]), app)
+        await walked(notifier.notify_all(*TEXT, to=[*accounts(600), "nonsense"]), app)
 
     assert delivered_to(app) == (500, 500)
-
-
-async def test_a_killed_program_is_taken_up_again_by_its_id(app: App, notifier: Notifier) -> None:
-    await crowd(app, 3_000)
-    place = (app.server.url, app.project_id, app.secret)
-    program = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _PROGRAM, *place, stdin=PIPE, stdout=PIPE
-    )
-    assert program.stdin is not None
-    assert program.stdout is not None
-    for accounts_done in (0, 500, 1_000):
-        walk_id, done = (await program.stdout.readline()).decode().split()
-        assert int(done) == accounts_done
-        program.stdin.write(b"\n")
-    program.kill()
-    await program.wait()
-
-    seen = await walked(notifier.notify_all("unused", "unused", "unused", id=walk_id), app)
-
-    assert seen[-1].sent == 3_000
-    assert delivered_to(app) == (3_000, 3_000)
-    assert look(app.server, "SELECT title FROM notifications") == [(ALL_TEXT[1],)]
 
 
 async def test_a_killed_server_that_comes_back_is_waited_for(tmp_path: Path) -> None:
     settings = settings_over(tmp_path / "data")
     with server_process(tmp_path / "data") as process:
         secret = await project_with_subscribers(settings, 3_000)
-        async with Notifier(process.url, "app", secret, pace=BRISK) as notifier:
-            last, waited = await _walk_with_a_crash(notifier, process.kill, process.start)
+        waited = False
+        async with (
+            Notifier(process.url, "app", secret, pace=BRISK) as notifier,
+            aclosing(notifier.notify_all(*TEXT)) as walk,
+        ):
+            async for progress in walk:
+                if progress.accounts == 1_000 and not waited:
+                    if not progress.waits_seconds:
+                        process.kill()
+                    else:
+                        waited = True
+                        process.start()
 
-        assert (last.accounts, last.sent) == (3_000, 3_000)
+        assert (progress.accounts, progress.sent) == (3_000, 3_000)
         assert waited
-        assert _deliveries(settings) == [(3_000, 3_000)]
-
-
-async def _walk_with_a_crash(
-    notifier: Notifier, kill: Callable[[], None], start: Callable[[], None]
-) -> tuple[NotifyProgress, bool]:
-    """The end of a walk whose server is killed after its second call, and whether the walk has waited."""
-    waited = False
-    async with aclosing(notifier.notify_all(*ALL_TEXT)) as walk:
-        async for progress in walk:
-            if progress.accounts == 1_000 and not waited:
-                if not progress.waits_seconds:
-                    kill()
-                else:
-                    waited = True
-                    start()
-    return progress, waited
-
-
-def _deliveries(settings: Settings) -> Rows:
-    with database_of(settings) as database:
-        return database.execute(_DELIVERED)
+        with database_of(settings) as database:
+            assert database.execute(_DELIVERED) == [(3_000, 3_000)]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kit.client import BadPairingError, Dapp, Pairing, UnsupportedError, Wallet, parse_pairing
+from bridge_server.kit.client import BadPairingError, Dapp, Pairing, Wallet, parse_pairing
 from bridge_server.kit.client.v2_protocol import RelayPairing, parse_relay_pairing
 from tests.support.rows import each_row
 
@@ -32,7 +32,6 @@ TOPIC = RelayPairing(KEY).topic_key.topic
 URI_2 = f"wc:{TOPIC}@2?relay-protocol=irn&symKey={KEY.hex()}"
 RELAY = "wss://relay.example"
 OLDER = f"wc:8a5e5bdc@1?bridge=https%3A%2F%2Fbridge.example&key={KEY.hex()}"
-keys_of_32_bytes = st.binary(min_size=32, max_size=32)
 seconds = st.none() | st.integers(0, 10**11)
 methods = st.lists(st.from_regex(r"wc_[A-Za-z]{1,20}", fullmatch=True), max_size=3).map(tuple)
 
@@ -90,26 +89,20 @@ def test_a_pairing_shows_no_key() -> None:
     ("uri", "reason"),
     [
         ("", "begins with ethereum:wc- or with wc:"),
-        ("https://bridge.example", "begins with"),
         ("ethereum:pay-0xab@1", "begins with"),
         (OLD.replace("@1", "@2"), "@1"),
         (LATER.replace("@1", ""), "@1"),
         (OLD.partition("?")[0], "name"),
-        (OLD.replace("name=", "nom="), "parameter name once"),
         (OLD.replace("Example%20Dapp", ""), "name"),
         (OLD + "&name=Other", "parameter name once"),
         (OLD.replace("symKey", "key"), "parameter symKey"),
-        (OLD + "&symKey=" + "A" * 43 + "=", "symKey"),
         (LATER.replace("bridge=", "brdige="), "parameter bridge"),
-        (LATER.replace("key=", "symKey="), "parameter key"),
         (OLD[:-1], "Base64"),
         (OLD.replace("symKey=", "symKey=%C3%A4"), "Base64"),
         (OLD.partition("&symKey=")[0] + "&symKey=AAAA", "32 bytes, not 3"),
         (LATER + "0", "64 hexadecimal"),
         (LATER[:-1] + "g", "64 hexadecimal"),
         (LATER.replace("8a5e", "8a5e%2F"), "session id"),
-        (LATER.replace("8a5e5bdc-a0e4-4702-ba63-8f1a5655744f", ""), "session id"),
-        (LATER.replace("https%3A%2F%2F", ""), "http"),
         (LATER.replace("https", "ftp"), "http"),
         (LATER.replace("bridge.example", "bridge.example%3Fa"), "query"),
         (LATER.replace("bridge.example", "user%40bridge.example"), "no user"),
@@ -132,7 +125,7 @@ def test_a_name_or_a_key_that_cannot_be_is_refused() -> None:
         RelayPairing(b"short")
 
 
-@given(keys_of_32_bytes, seconds, methods)
+@given(keys, seconds, methods)
 def test_the_spelling_round_trips(key: bytes, expires_s: int | None, named: tuple[str, ...]) -> None:
     pairing = RelayPairing(key, expires_s, named)
 
@@ -215,15 +208,6 @@ def test_a_uri_of_another_generation_than_the_one_asked_for_is_refused(generatio
         Wallet.from_uri(URI_2, relay_url=RELAY, generation=generation)
     with pytest.raises(BadPairingError, match=r"not 2\.x"):
         Wallet.from_uri(OLDER, generation="2.x")
-
-
-def test_a_pairing_of_2x_names_no_bridge() -> None:
-    dapp = Dapp(RELAY, name="Example Dapp", generation="2.x")
-
-    with pytest.raises(UnsupportedError, match="use uri"):
-        dapp.pairing  # noqa: B018
-    with pytest.raises(UnsupportedError, match="names no bridge"):
-        Wallet.from_uri(dapp.uri, relay_url=RELAY).pairing  # noqa: B018
 
 
 @each_row("given", [{"generation": "3.x"}, {"project_id": "id"}, {"namespaces": {}}])

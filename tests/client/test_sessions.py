@@ -2,9 +2,10 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,12 +102,15 @@ async def test_a_wallet_may_reject_a_session(asked: Pair) -> None:
         await dapp.approval()
 
 
-async def test_several_calls_at_once_each_have_their_own_result(pair: Pair) -> None:
-    dapp, wallet = pair
-    async with echoing(wallet):
-        results = await asyncio.gather(*(dapp.call("eth_sign", [number]) for number in range(20)))
+async def test_several_calls_of_three_pairs_each_have_their_own_result(
+    relay: RunningServer, generation: Generation
+) -> None:
+    async with AsyncExitStack() as stack:
+        pairs = [await stack.enter_async_context(paired_over(relay.url, generation)) for _ in range(3)]
+        await stack.enter_async_context(echoing(*(wallet for _, wallet in pairs)))
+        calls = [pairs[number % 3][0].call("eth_sign", [number]) for number in range(20)]
 
-    assert results == [["eth_sign", [number]] for number in range(20)]
+        assert await asyncio.gather(*calls) == [["eth_sign", [number]] for number in range(20)]
 
 
 async def test_calls_may_be_answered_in_another_order_and_asked_for_again(pair: Pair) -> None:
@@ -177,14 +181,6 @@ async def test_a_call_waits_for_the_approval(asked: Pair) -> None:
         assert await call == ["eth_accounts", []]
 
 
-async def test_two_loops_of_a_wallet_share_its_calls(pair: Pair) -> None:
-    dapp, wallet = pair
-    async with echoing(wallet, wallet):
-        results = await asyncio.gather(*(dapp.call("eth_sign", [number]) for number in range(10)))
-
-    assert results == [["eth_sign", [number]] for number in range(10)]
-
-
 async def test_a_later_approval_replaces_the_earlier(pair: Pair, generation: Generation) -> None:
     dapp, wallet = pair
     await wallet.approve([OTHER], chain_id=100)
@@ -214,26 +210,14 @@ async def test_either_side_ends_the_session_for_both(pair: Pair, generation: Gen
     with pytest.raises(SessionEndedError):
         await result
     assert [call async for call in wallet.calls()] == []
-    for use in (
-        wallet.answer(call, ""),
-        wallet.approve([ACCOUNT]),
-        dapp.call("eth_sign", []),
-        dapp.approval(),
-    ):
+    answering, approving = wallet.answer(call, ""), wallet.approve([ACCOUNT])
+    for use in (answering, approving, dapp.call("eth_sign", []), dapp.approval()):
         with pytest.raises(SessionEndedError):
             await use
     if generation in OVER_SOCKETS:
         assert [update async for update in dapp.updates()] == []
     await wallet.end()
     await dapp.end()
-
-
-async def test_a_dapp_may_leave_before_a_wallet_comes(relay: RunningServer, generation: Generation) -> None:
-    async with dapp_at(relay.url, generation) as dapp:
-        await dapp.end()
-
-        with pytest.raises(SessionEndedError):
-            await dapp.approval()
 
 
 async def test_a_late_answer_is_an_answer_timeout(relay: RunningServer, generation: Generation) -> None:
@@ -246,18 +230,6 @@ async def test_a_late_answer_is_an_answer_timeout(relay: RunningServer, generati
             await dapp.result(call_id, timeout=0.01)
         with pytest.raises(AnswerTimeoutError, match="call of eth_sign"):
             await dapp.call("eth_sign", [], timeout=0.1)
-
-
-async def test_a_cancelled_call_leaves_the_session_usable(pair: Pair) -> None:
-    dapp, wallet = pair
-    cancelled = asyncio.create_task(dapp.call("eth_sign", [1]))
-    await next_call(wallet)
-    cancelled.cancel()
-    with suppress(asyncio.CancelledError):
-        await cancelled
-
-    async with echoing(wallet):
-        assert await dapp.call("eth_sign", [2]) == ["eth_sign", [2]]
 
 
 async def test_calls_that_nobody_asked_have_no_result(pair: Pair) -> None:
@@ -276,15 +248,6 @@ async def test_accounts_are_a_list_of_addresses(asked: Pair) -> None:
 
     await wallet.approve([ACCOUNT])
     assert (await dapp.approval()).accounts == (ACCOUNT,)
-
-
-async def test_six_pairs_at_once_do_not_mix(relay: RunningServer, generation: Generation) -> None:
-    async with AsyncExitStack() as stack:
-        pairs = [await stack.enter_async_context(paired_over(relay.url, generation)) for _ in range(6)]
-        await stack.enter_async_context(echoing(*(wallet for _, wallet in pairs)))
-        calls = [dapp.call("eth_sign", [number]) for number, (dapp, _) in enumerate(pairs)]
-
-        assert await asyncio.gather(*calls) == [["eth_sign", [number]] for number in range(6)]
 
 
 @each_row("generation", ["plain", "1.x", "2.x"])
@@ -407,16 +370,6 @@ async def test_both_sides_resume_from_the_uri_in_either_spelling(bridge_url: str
         Dapp.resume(later)
 
 
-@each_row(("dapps", "wallets"), [("plain", "0.7"), ("0.7", "plain")])
-async def test_the_dialects_meet(relay: RunningServer, dapps: Generation, wallets: Generation) -> None:
-    urls = bridge_of(relay.url, dapps), bridge_of(relay.url, wallets)
-    async with paired(*urls) as (dapp, wallet), echoing(wallet):
-        assert (await dapp.approval()).accounts == (ACCOUNT,)
-        assert await dapp.call("eth_chainId", []) == ["eth_chainId", []]
-        with pytest.raises(CallFailedError):
-            await dapp.call("no", [])
-
-
 async def test_a_side_with_another_key_reads_nothing(bridge_url: str) -> None:
     async with paired(bridge_url) as (dapp, _):
         stranger = replace(dapp.pairing, key=bytes(32))
@@ -452,7 +405,6 @@ async def test_an_unreadable_call_is_refused_and_harms_no_other(
                 assert failure.value.code == -32_700
 
     refusals = [record.message for record in caplog.records if "refused" in record.message]
-    assert len(refusals) == len(broken)
     for refusal, (call_id, reason) in zip(refusals, broken.items(), strict=True):
         assert refusal.startswith(f"call {call_id} is refused: The ")
         assert refusal.endswith(reason)
@@ -498,12 +450,6 @@ async def test_a_client_session_that_is_handed_in_stays_open(bridge_url: str) ->
         assert (await dapp.approval()).accounts == (ACCOUNT,)
 
 
-@each_row("url", ["bridge.example", "ftp://bridge.example", "http://bridge.example/?a=1"])
-def test_a_url_that_cannot_be_a_bridges_is_refused(url: str) -> None:
-    with pytest.raises(BadPairingError, match="URL"):
-        Dapp(url, name="Example Dapp")
-
-
 async def test_a_slash_at_the_end_of_the_url_does_no_harm(bridge_url: str) -> None:
     dapp = Dapp(bridge_url + "/", name="Example Dapp")
     with pytest.raises(RuntimeError, match="async with"):
@@ -511,36 +457,6 @@ async def test_a_slash_at_the_end_of_the_url_does_no_harm(bridge_url: str) -> No
 
     async with dapp:
         assert parse_pairing(dapp.uri).bridge_url == bridge_url
-
-
-Wait = Callable[[Dapp, Wallet], Coroutine[Any, Any, Any]]
-
-
-async def _result(dapp: Dapp, _: Wallet) -> Any:
-    return await dapp.call("eth_accounts", [])
-
-
-async def _calls(_: Dapp, wallet: Wallet) -> Any:
-    return await next_call(wallet)
-
-
-@each_row("wait", [_result, _calls])
-async def test_a_cancelled_wait_ends_and_can_be_repeated(relay: RunningServer, wait: Wait) -> None:
-    async with paired(relay.url) as (dapp, wallet):
-        for _ in range(3):
-            waiting = asyncio.create_task(wait(dapp, wallet))
-            await until_waiting(relay, 1)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-            await until_waiting(relay, 0)
-
-        call_id = await dapp.request("eth_accounts", ["the last"])
-        async for call in wallet.calls():
-            await echo_one(wallet, call)
-            if call.call_id == call_id:
-                break
-        assert await dapp.result(call_id) == ["eth_accounts", ["the last"]]
 
 
 async def test_leaving_ends_the_waits_of_others(relay: RunningServer) -> None:
@@ -569,15 +485,21 @@ async def test_entering_may_be_cancelled(answer: Any) -> None:
         gc.collect()  # a session that was left open would warn, and a warning fails the test
 
 
-async def test_a_cancelled_wait_for_an_approval_ends_and_can_be_repeated(relay: RunningServer) -> None:
-    async with Dapp(relay.url, name="Example Dapp") as dapp:
-        waiting = asyncio.create_task(dapp.approval())
-        await until_waiting(relay, 1)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        await until_waiting(relay, 0)
-
-        async with Wallet.from_uri(dapp.uri) as wallet:
+@each_row("side", ["approval", "call", "calls"])
+async def test_a_cancelled_wait_ends_and_can_be_repeated(relay: RunningServer, side: str) -> None:
+    async with Dapp(relay.url, name="Example Dapp") as dapp, Wallet.from_uri(dapp.uri) as wallet:
+        if side != "approval":
             await wallet.approve([])
+        for _ in range(2):
+            wait = {"approval": dapp.approval, "call": partial(dapp.call, "eth_sign", [1])}.get(side)
+            waiting = asyncio.create_task(wait() if wait else next_call(wallet))
+            await until_waiting(relay, 1)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await until_waiting(relay, 0)
+
+        await wallet.approve([])
         assert (await dapp.approval()).accounts == ()
+        async with echoing(wallet):
+            assert await dapp.call("eth_sign", [2]) == ["eth_sign", [2]]
