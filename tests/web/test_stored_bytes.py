@@ -141,6 +141,16 @@ async def test_an_invalid_body_costs_no_bytes(server: RunningServer) -> None:
     assert (invalid.status, valid.status) == (400, 200)
 
 
+async def test_clients_of_generation_0_7_share_the_buckets(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    body = b'{"encryptionPayload":%b}' % payload(1_000)
+
+    first = await send(server, "PUT", f"/compat/v0.7/session/{session_id}", body)
+    second = await put(server, session_id, 10)
+
+    assert (first.status, second.status) == (200, 429)
+
+
 async def test_all_clients_together_have_a_bucket_and_the_exempt_are_among_them(tmp_path: Path) -> None:
     async with running_server(
         tmp_path / "data", payload_bytes_per_address=100, payload_bytes_in_all=1_000
