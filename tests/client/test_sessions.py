@@ -491,7 +491,7 @@ async def test_a_cancelled_wait_ends_and_can_be_repeated(relay: RunningServer, s
         if side != "approval":
             await wallet.approve([])
         for _ in range(2):
-            wait = {"approval": dapp.approval, "call": partial(dapp.call, "eth_sign", [1])}.get(side)
+            wait: Any = {"approval": dapp.approval, "call": partial(dapp.call, "eth_sign", [1])}.get(side)
             waiting = asyncio.create_task(wait() if wait else next_call(wallet))
             await until_waiting(relay, 1)
             waiting.cancel()
