@@ -91,45 +91,38 @@ async def confirm(_: FakeRelay, socket: web.WebSocketResponse, frame: Frame) -> 
         await socket.send_json({"id": frame["id"], "jsonrpc": "2.0", "result": True})
 
 
-def breaking_off_at(times: int, *kinds: str) -> Reaction:
-    """Break off instead of confirming, so many times, at frames of that method or type; then confirm."""
+def reacting(
+    act: Callable[[web.WebSocketResponse, Frame], Awaitable[object]], *kinds: str, times: int = 1_000_000
+) -> Reaction:
+    """Do this instead of confirming, so many times, at frames of that method or type; then confirm."""
 
     async def react(fake: FakeRelay, socket: web.WebSocketResponse, frame: Frame) -> None:
         nonlocal times
         if times and frame.get("method", frame.get("type")) in kinds:
             times -= 1
-            await socket.close()
+            await act(socket, frame)
         else:
             await confirm(fake, socket, frame)
 
     return react
+
+
+def breaking_off_at(times: int, *kinds: str) -> Reaction:
+    return reacting(lambda socket, _: socket.close(), *kinds, times=times)
 
 
 def closing_with(code: int, reason: str, *kinds: str) -> Reaction:
-    """Close with a code at frames of that method or type."""
-
-    async def react(fake: FakeRelay, socket: web.WebSocketResponse, frame: Frame) -> None:
-        if frame.get("method", frame.get("type")) in kinds:
-            await socket.close(code=code, message=reason.encode())
-        else:
-            await confirm(fake, socket, frame)
-
-    return react
+    return reacting(lambda socket, _: socket.close(code=code, message=reason.encode()), *kinds)
 
 
 def refusing(code: int, message: str, *methods: str, times: int = 1_000) -> Reaction:
-    """Answer calls of that method with an error, so many times."""
+    """Answer calls of that method with an error."""
 
-    async def react(fake: FakeRelay, socket: web.WebSocketResponse, frame: Frame) -> None:
-        nonlocal times
-        if times and frame.get("method") in methods:
-            times -= 1
-            error = {"code": code, "message": message}
-            await socket.send_json({"id": frame["id"], "jsonrpc": "2.0", "error": error})
-        else:
-            await confirm(fake, socket, frame)
+    async def refuse(socket: web.WebSocketResponse, frame: Frame) -> None:
+        error = {"code": code, "message": message}
+        await socket.send_json({"id": frame["id"], "jsonrpc": "2.0", "error": error})
 
-    return react
+    return reacting(refuse, *methods, times=times)
 
 
 def delivery(number: int, data: Any) -> Frame:

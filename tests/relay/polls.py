@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from tests.support.asking import Answer, until_waiting
 from tests.support.bridge_client import BridgeClient
 
-# The three reads that a client may wait on, each with what wakes it and what it then says.
-
 
 @dataclass(frozen=True, slots=True)
 class Poll:
@@ -73,9 +71,6 @@ async def status_poll(bridge: BridgeClient) -> Poll:
 
 
 POLLS = {"session": session_poll, "calls": calls_poll, "status": status_poll}
-
-
-# The bridge at the path for clients of generation 0.7.
 
 
 V07_PATH = "/compat/v0.7"
