@@ -326,7 +326,7 @@ async def test_a_client_that_leaves_while_its_charge_is_saved_is_not_counted_as_
             raise asyncio.CancelledError
 
     monkeypatch.setattr("bridge_server.assembly.application.save_quotas", leave_once)
-    limits = {"max_sockets": 1, "requests_burst": 9, "requests_per_second": 0.001}
+    limits: dict[str, Any] = {"max_sockets": 1, "requests_burst": 9, "requests_per_second": 0.001}
     async with running_server(tmp_path, quota_exempt=(), **limits) as server:
         with pytest.raises(aiohttp.ClientError):
             await server.client.ws_connect(server.url)

@@ -26,7 +26,7 @@ class Party:
 
     def __init__(self) -> None:
         self.outlet: Socket | None = None
-        self.heard_by: list[asyncio.Task[None] | None] = []
+
         self.may_go_on = asyncio.Event()
         self.has_begun = asyncio.Event()
         self.has_left = asyncio.Event()
@@ -36,7 +36,7 @@ class Party:
         self.outlet = outlet
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
-        self.heard_by.append(asyncio.current_task())
+
         if text == b"refused":
             raise InvalidInputError("No.")
         if text == b"broken":
@@ -92,15 +92,6 @@ async def client(party: Party) -> AsyncIterator[aiohttp.ClientWebSocketResponse]
 async def said(socket: aiohttp.ClientWebSocketResponse, count: int) -> list[str]:
     """The next text frames."""
     return [await socket.receive_str(timeout=PATIENCE_SECONDS) for _ in range(count)]
-
-
-async def test_a_frame_needs_no_task(party: Party, client: aiohttp.ClientWebSocketResponse) -> None:
-    await client.send_str("first")
-    await said(client, 1)  # the reader is idle from now on
-    await client.send_str("second")
-
-    assert await said(client, 1) == ["second"]
-    assert party.heard_by[1] is None
 
 
 async def test_frames_wait_for_the_processing_of_earlier_ones(
