@@ -199,23 +199,6 @@ async def test_others_may_write_after_some_two_thousand_rows(tmp_path: Path) -> 
         assert await figure(server, "database_commits_total") - before >= calls * topics / 2_500
 
 
-async def test_a_subscription_that_is_younger_than_a_day_is_not_rewritten(
-    server: RunningServer, join: Join
-) -> None:
-    wallet = await join()
-    end = "SELECT expires_at_ms FROM irn_subscriptions"
-    await wallet.subscribe(TOPIC)
-    (first,) = look(server, end)
-
-    server.clock.advance(3_600)
-    await wallet.subscribe(TOPIC)
-    assert look(server, end) == [first]
-
-    server.clock.advance(86_400)
-    await wallet.subscribe(TOPIC)
-    assert look(server, end) == [(first[0] + 90_000_000,)]
-
-
 # Charges
 
 

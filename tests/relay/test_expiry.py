@@ -159,25 +159,6 @@ async def test_a_status_can_be_replaced_while_it_can_be_read(bridge: BridgeClien
     (await bridge.status(call_id)).problem(404)
 
 
-async def test_lifetimes_are_settings(tmp_path: Path) -> None:
-    async with running_server(tmp_path, session_ttl=60, call_ttl=20, status_ttl=10) as server:
-        bridge = BridgeClient(server)
-        session_id = await bridge.open_session()
-        call_id, forgotten = await bridge.request_call(session_id), await bridge.request_call(session_id)
-        await bridge.answer(call_id)
-
-        server.clock.advance(10)
-        status = await bridge.status(call_id)
-        server.clock.advance(10)
-        call = await bridge.call(session_id, forgotten)
-        server.clock.advance(40)
-        session = await bridge.session(session_id)
-
-        assert (status.status, status.body) == (204, b"")  # the call still lives, and has no status
-        call.problem(404)
-        session.problem(404)
-
-
 async def _sweep_twice(server: RunningServer) -> None:
     before = await figure(server, "database_commits_total")
 
