@@ -1,17 +1,29 @@
 """Generation 1.x: how sockets end, and handshakes that are none."""
 
 import asyncio
+import os
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
-from bridge_server.assembly.foundation import Foundation
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.web.addresses import ClientAddresses
+from bridge_server.web.limits import Quotas
+from bridge_server.web.metrics import RequestFigures
+from bridge_server.web.open_connections import ConnectionLimits, Connections, UnreadLimits
+from bridge_server.web.problems import RequestIds
+from bridge_server.web.request_log import Refusals, Reporting, RequestLines
+from bridge_server.web.routes import Access, Route
+from bridge_server.web.serving import Charging, Gateway
+from bridge_server.web.sockets import Socket
 from tests.pubsub.conftest import Connect, opened, until_open
 from tests.support.asking import METRICS_TOKEN, ask, ask_raw, spell
-from tests.support.clock import PassTime
+from tests.support.clock import ManualClock, PassTime
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import SocketClient, connected
@@ -315,22 +327,45 @@ async def test_an_invalid_handshake_is_a_400_and_is_not_counted_as_a_socket(
             await socket.settled()
 
 
-async def test_a_client_that_leaves_while_its_charge_is_saved_is_not_counted_as_a_socket(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left: list[Foundation] = []
+class Party:
+    """Notes that it was told to leave."""
 
-    async def leave_once(foundation: Foundation) -> None:
-        if not left:
-            left.append(foundation)
-            raise asyncio.CancelledError
+    has_left = False
 
-    monkeypatch.setattr("bridge_server.assembly.application.save_quotas", leave_once)
-    limits: dict[str, Any] = {"max_sockets": 1, "requests_burst": 9, "requests_per_second": 0.001}
-    async with running_server(tmp_path, quota_exempt=(), **limits) as server:
-        with pytest.raises(aiohttp.ClientError):
-            await server.client.ws_connect(server.url)
+    def hear(self, text: bytes) -> None:
+        raise AssertionError(text)
 
-        assert left
-        async with connected(server.client, server.url) as socket:
-            await socket.settled()
+    def leave(self) -> None:
+        self.has_left = True
+
+
+async def test_a_client_that_leaves_while_its_charge_is_saved_is_not_counted_as_a_socket() -> None:
+    party = Party()
+
+    async def leave_meanwhile() -> None:
+        raise asyncio.CancelledError
+
+    async def welcome(_: web.Request) -> web.StreamResponse:
+        return Socket(cast(Any, party), 1_000)
+
+    async def identify(_: web.Request, token: str) -> str:
+        return token
+
+    figures, addresses = RequestFigures(), ClientAddresses((), ())
+    gateway = Gateway(
+        RequestIds(os.urandom),
+        Connections(addresses, ConnectionLimits(9, 9, 9.0, UnreadLimits(9, 9, 9.0))),
+        Charging(Quotas(ManualClock()), leave_meanwhile),
+        figures,
+        RequestLines(Reporting(1.0, 1.0, every_request=False), addresses, Refusals()),
+    )
+    limit = Limit("calls", burst=2, interval_us=2_000_000)
+    access = Access(identify=identify)
+    row = Route(method="GET", path="/", name="root", handler=welcome, access=access, caller_limits=(limit,))
+    request = make_mocked_request("GET", "/", {"Authorization": "Bearer x"})
+
+    with pytest.raises(asyncio.CancelledError):
+        await gateway.around(row)(request)
+
+    assert party.has_left
+    assert figures.routes["root"].statuses == {499: 1}

@@ -162,12 +162,13 @@ async def test_only_what_is_named_is_stored(join: Join, server: RunningServer) -
     await wallet.ask(
         "wc_approveSession", {**APPROVE, "approvedAccounts": ["eip155:1:0xsecret"], "tvf": tracking}
     )
-    await wallet.subscribe(TOPIC)
+    await wallet.subscribe(TOPIC, PAIRING)
 
     sent = [await wallet.request() for _ in range(2)]
 
-    members = [set(request["params"]["data"]) for request in sent]
-    assert members == [{"topic", "message", "publishedAt", "tag"}] * 2
+    members = sorted((set(request["params"]["data"]) for request in sent), key=len)
+    usual = {"topic", "message", "publishedAt", "tag"}
+    assert members == [usual, usual | {"attestation"}]
     content = b"".join(
         file.read_bytes() for file in server.settings.database_file.parent.glob("bridge.sqlite3*")
     )
