@@ -197,6 +197,20 @@ async def test_a_message_that_comes_twice_is_taken_once(fake: FakeRelay) -> None
         assert [(await anext(told)).name, (await anext(told)).name] == ["first", "second"]
 
 
+async def test_a_dapp_refuses_what_only_a_dapp_may_ask(fake: FakeRelay) -> None:
+    async with dapp_at(fake.url, "2.x") as dapp:
+        key = await settled(dapp, fake)
+        call = {"id": 1, "method": "wc_sessionRequest", "params": {"request": {"method": "eth_sign"}}}
+        wrong = {"id": 2, "method": "wc_sessionEvent", "params": {"event": "none"}}
+        update = {"id": 3, "method": "wc_sessionUpdate", "params": {"namespaces": {}}}
+        messages = [{"topic": key.topic, "message": key.seal(content)} for content in (call, wrong, update)]
+        approval = await dapp.approval()
+        await fake.say(*(delivery(number, data) for number, data in enumerate(messages, 20)))
+
+        await eventually(acknowledged(fake, 22))
+        assert await dapp.approval() == approval
+
+
 @pytest.mark.parametrize("count", range(8))
 async def test_leaving_that_is_cancelled_is_cancelled(
     fake: FakeRelay, generation: Generation, count: int

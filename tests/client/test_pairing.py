@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kit.client import BadPairingError, Dapp, Pairing, Wallet, parse_pairing
+from bridge_server.kit.client import BadPairingError, Dapp, Pairing, UnsupportedError, Wallet, parse_pairing
 from bridge_server.kit.client.v2_protocol import RelayPairing, parse_relay_pairing
 from tests.support.rows import each_row
 
@@ -208,6 +208,15 @@ def test_a_uri_of_another_generation_than_the_one_asked_for_is_refused(generatio
         Wallet.from_uri(URI_2, relay_url=RELAY, generation=generation)
     with pytest.raises(BadPairingError, match=r"not 2\.x"):
         Wallet.from_uri(OLDER, generation="2.x")
+
+
+def test_a_pairing_of_2x_names_no_bridge() -> None:
+    dapp = Dapp(RELAY, name="Example Dapp", generation="2.x")
+
+    with pytest.raises(UnsupportedError, match="use uri"):
+        dapp.pairing  # noqa: B018
+    with pytest.raises(UnsupportedError, match="names no bridge"):
+        Wallet.from_uri(dapp.uri, relay_url=RELAY).pairing  # noqa: B018
 
 
 @each_row("given", [{"generation": "3.x"}, {"project_id": "id"}, {"namespaces": {}}])

@@ -220,6 +220,14 @@ async def test_either_side_ends_the_session_for_both(pair: Pair, generation: Gen
     await dapp.end()
 
 
+async def test_a_dapp_may_leave_before_a_wallet_comes(relay: RunningServer, generation: Generation) -> None:
+    async with dapp_at(relay.url, generation) as dapp:
+        await dapp.end()
+
+        with pytest.raises(SessionEndedError):
+            await dapp.approval()
+
+
 async def test_a_late_answer_is_an_answer_timeout(relay: RunningServer, generation: Generation) -> None:
     async with dapp_at(relay.url, generation) as dapp:
         with pytest.raises(AnswerTimeoutError, match="did not answer"):

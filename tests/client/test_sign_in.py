@@ -165,6 +165,13 @@ def test_a_dapp_asks_for_nothing_that_wallets_cannot_sign(changes: dict[str, Any
         Dapp("http://127.0.0.1:9", name="Dapp", generation="2.x", authentication=asked(**changes))
 
 
+def test_one_click_needs_an_authentication_and_an_account_a_chain_that_is_asked_for() -> None:
+    with pytest.raises(ValueError, match="needs an authentication"):
+        Dapp("http://127.0.0.1:9", name="Dapp", generation="2.x", one_click=True)
+    with pytest.raises(ValueError, match="eip155:1"):
+        asked().message(f"eip155:5:{KEY.address}")
+
+
 def test_the_message_says_which_methods_the_signature_allows() -> None:
     message = asked(nonce="n" * 8, issued_at="2026-01-01T00:00:00Z").message(ACCOUNT)
 
