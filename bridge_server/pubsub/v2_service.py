@@ -130,7 +130,7 @@ class Irn:
                 attachment.catch_up(attachment)
 
     def _check_everywhere(self) -> None:
-        """Other processes may have stored messages for any client."""
+        """Read the topics of all sockets: other processes may have stored messages for any client."""
         for attachment in self._attachments.all():
             attachment.catch_up(attachment)
 
