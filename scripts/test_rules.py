@@ -1,8 +1,8 @@
 """Finds what makes a test depend on the speed of the machine, and names what to do instead.
 
 Read from the source alone: a sleep (in JavaScript, too), a look at the wall's clock, a limit below a second,
-and a condition that waits for an exact number that counts up. The tables below allow what is there for a reason,
-by file; a row that is not needed any more is a fault, too. A folder of tests may be named as the only argument.
+and a condition that waits for an exact number that counts up. The tables below allow what is there for a
+reason, by file; a row that is not needed any more is a fault, too. An argument names a folder of tests.
 """
 
 import ast
