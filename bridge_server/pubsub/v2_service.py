@@ -135,7 +135,7 @@ class Irn:
             attachment.catch_up(attachment)
 
     def begin(self, socket: IrnSocket) -> None:
-        """Know the socket, which has opened."""
+        """Register the socket, which has opened."""
         self._of_client.setdefault(socket.client, {})[socket] = None
         self._retrieving.begin(socket)
 

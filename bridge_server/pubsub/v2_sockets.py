@@ -390,7 +390,7 @@ class Host(Protocol):
         """Return once all earlier changes are on disk. Raises UnavailableError."""
 
     def begin(self, socket: "IrnSocket") -> None:
-        """Know the socket, which has opened."""
+        """Register the socket, which has opened."""
 
     def forget(self, socket: "IrnSocket") -> None:
         """Forget the socket, which is closed."""

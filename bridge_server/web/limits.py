@@ -100,7 +100,7 @@ def _in_words(limit: Limit) -> str:
 
 
 def declare(charges: list[Charge], response: web.StreamResponse) -> None:
-    """Add the fields RateLimit and RateLimit-Policy for these charges to those of other limits."""
+    """Add the fields RateLimit and RateLimit-Policy for these charges, beside the fields of other limits."""
     if not charges:
         return
     policy = _policy_of(charge.limit for charge in charges)
@@ -120,7 +120,7 @@ Standing: TypeAlias = tuple[str, str]
 
 
 class _Shown:
-    """The header fields about one limit. That of its policy is made once a change of the limit."""
+    """The header fields about one limit. The policy's is made once for each change of the limit."""
 
     __slots__ = ("_burst", "_limit", "_policy", "_window_us")
 

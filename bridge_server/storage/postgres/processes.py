@@ -288,7 +288,7 @@ class Role:
             self._changed.set()
 
     def _on_lost(self) -> None:
-        """The connection has ended, and the lock with it."""
+        """Note that the connection has ended, and the lock with it."""
         self._has_lock = False
         if self._epoch is not None:
             log.warning("role_lost", role=self._name, epoch=self._epoch)
@@ -296,7 +296,7 @@ class Role:
             self._changed.set()
 
     async def _give_up(self) -> None:
-        """Let others know at once; the lock ends with the connection."""
+        """Have the role's row name no holder, at once; the lock ends with the connection."""
         epoch, self._epoch, self._is_wanted = self._epoch, None, False
         if epoch is not None:
             with suppress(UnavailableError):
