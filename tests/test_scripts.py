@@ -270,6 +270,15 @@ def checked(folder: Path, text: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=60)
 
 
+def test_a_sleep_in_javascript_is_told(tmp_path: Path) -> None:
+    (tmp_path / "scene.js").write_text("await new Promise(resolve => setTimeout(resolve, 300))\n", "utf-8")
+
+    finished = checked(tmp_path, "pass")
+
+    assert finished.returncode == 1
+    assert finished.stdout.startswith(f"{tmp_path / 'scene.js'}:1: sleeps")
+
+
 @each_row(("text", "said"), FAULTS.values(), ids=FAULTS.keys())
 def test_a_fault_is_told_with_its_place_and_what_to_do(tmp_path: Path, text: str, said: str) -> None:
     finished = checked(tmp_path, text)
