@@ -24,7 +24,6 @@ pytestmark = needs_postgres
 # What is written at one process is there at the other, and wakes who waits there.
 
 WAIT = {"Prefer": "wait=120"}
-WAITERS = 1_000
 
 
 @pytest.fixture
@@ -48,55 +47,27 @@ async def woken(pair: Pair, poll: Any, change: Any) -> Answer:
     return answer
 
 
-async def test_a_session_that_a_wallet_updates_at_another_process_answers_the_dapp_that_waits(
+async def test_each_write_at_a_process_answers_who_waits_for_it_at_the_other(
     pair: Pair, dapp: BridgeClient, wallet: BridgeClient
 ) -> None:
     session_id = await dapp.open_session()
-
-    answer = await woken(
-        pair, dapp.get(f"/session/{session_id}", WAIT), lambda: wallet.update(session_id, "approved")
+    call_id = await dapp.request_call(await dapp.open_session())
+    session, calls, status = (
+        f"/session/{session_id}",
+        f"/session/{session_id}/calls",
+        f"/call-status/{call_id}",
     )
 
-    assert answer.json["encryptionPayload"] == "approved"
+    approved = await woken(pair, dapp.get(session, WAIT), lambda: wallet.update(session_id, "approved"))
+    called = await woken(pair, dapp.get(calls, WAIT), lambda: wallet.post_call(session_id))
+    signed = await woken(pair, dapp.get(status, WAIT), lambda: wallet.answer(call_id, "signed"))
+    other = await dapp.open_session()
+    ended = await woken(pair, dapp.get(f"/session/{other}", WAIT), lambda: wallet.end(other))
 
-
-async def test_a_call_at_another_process_answers_the_wallet_that_waits_for_calls(
-    pair: Pair, dapp: BridgeClient, wallet: BridgeClient
-) -> None:
-    session_id = await wallet.open_session()
-    await wallet.update(session_id)
-
-    answer = await woken(
-        pair, dapp.get(f"/session/{session_id}/calls", WAIT), lambda: wallet.post_call(session_id)
-    )
-
-    assert len(answer.json) == 1
-
-
-async def test_a_status_at_another_process_answers_the_dapp_that_waits(
-    pair: Pair, dapp: BridgeClient, wallet: BridgeClient
-) -> None:
-    session_id = await dapp.open_session()
-    await wallet.update(session_id)
-    call_id = await dapp.request_call(session_id)
-
-    answer = await woken(
-        pair, dapp.get(f"/call-status/{call_id}", WAIT), lambda: wallet.answer(call_id, "signed")
-    )
-
-    assert answer.json["encryptionPayload"] == "signed"
-
-
-async def test_a_session_that_is_deleted_at_another_process_ends_the_wait(
-    pair: Pair, dapp: BridgeClient, wallet: BridgeClient
-) -> None:
-    session_id = await dapp.open_session()
-
-    polling = asyncio.create_task(dapp.get(f"/session/{session_id}", WAIT))
-    await until_waiting(pair[0].server, 1)
-    await wallet.end(session_id)
-
-    (await polling).problem(404)
+    assert approved.json["encryptionPayload"] == "approved"
+    assert len(called.json) == 1
+    assert signed.json["encryptionPayload"] == "signed"
+    ended.problem(404)
 
 
 async def test_a_write_that_one_process_has_answered_is_read_at_the_other_right_after(
@@ -110,29 +81,6 @@ async def test_a_write_that_one_process_has_answered_is_read_at_the_other_right_
         assert (await wallet.answer(call_id, f"status {number}")).status == 200
         assert await dapp.pending(session_id) == []
         assert (await dapp.status(call_id)).json["encryptionPayload"] == f"status {number}"
-
-
-async def test_a_burst_of_answers_at_one_process_wakes_everybody_who_waits_at_the_other(
-    pair: Pair, dapp: BridgeClient, wallet: BridgeClient
-) -> None:
-    lines = asyncio.Semaphore(64)
-
-    async def answered(session_id: str) -> None:
-        async with lines:
-            assert (await wallet.update(session_id, f"for {session_id}")).status == 200
-
-    async def opened() -> str:
-        async with lines:
-            return await dapp.open_session()
-
-    sessions = await asyncio.gather(*(opened() for _ in range(WAITERS)))
-    polls = [asyncio.create_task(dapp.get(f"/session/{session_id}", WAIT)) for session_id in sessions]
-    await until_waiting(pair[0].server, WAITERS)
-    await asyncio.gather(*map(answered, sessions))
-    answers = await asyncio.gather(*polls)
-
-    found = [answer.json["encryptionPayload"] for answer in answers]
-    assert found == [f"for {session_id}" for session_id in sessions]
 
 
 # Operators and subscribers change something at one process, and the other goes by it at once.
