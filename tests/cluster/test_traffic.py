@@ -174,22 +174,6 @@ async def test_changes_are_polled_of_all_processes(
     assert len(everything["requests"]) == 8
 
 
-async def test_no_more_than_sixteen_streams_follow_all_processes(pair: Sequence[ClusterProcess]) -> None:
-    opened = [followed(pair[0], "?filter=many") for _ in range(16)]
-    readers = [await each.__aenter__() for each in opened]
-    try:
-        assert (await AdminClient(pair[0].server).get(STREAM)).status == 429
-        # Those of the other process have a bound of their own.
-        async with followed(pair[1], "?filter=many") as stream:
-            paths = await ask(pair, "many", 4)
-            assert sorted(await stream.paths(4)) == paths
-        assert [sorted(await each.paths(4)) for each in readers] == [paths] * 16
-        await asyncio.gather(*(answer_of_all(pair[0], "/admin/stats") for _ in range(8)))
-    finally:
-        for each in opened:
-            await each.__aexit__(None, None, None)
-
-
 def rows(page: str) -> list[str]:
     """The texts of the list's rows, newest first."""
     found = re.findall(r'<tr id="request-[0-9-]+".*?</tr>', page, re.DOTALL)

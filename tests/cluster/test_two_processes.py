@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.asking import Answer, ask, until_waiting
 from tests.support.bridge_client import BridgeClient
 from tests.support.inbox_client import InboxClient, open_stream, sign_in
-from tests.support.needs import PACKAGES, needs_node, slow
+from tests.support.needs import PACKAGES, needs_node
 from tests.support.postgres import needs_postgres
 from tests.support.project import NEWS, a_notification, account
 
@@ -167,52 +166,6 @@ async def test_a_stream_tells_of_what_another_process_sends_and_ends_with_a_sign
         assert await stream.ended()
 
     assert (await beside(second, inbox).ask("GET", "/notifications")).status == 401
-
-
-# Streams at two processes, while both send to their accounts.
-
-
-ACCOUNTS, PROJECTS, SENDINGS = 20, 20, 10
-
-
-@slow
-async def test_no_stream_misses_or_repeats_one_of_four_thousand_notifications_of_both_processes(
-    pair: Pair,
-) -> None:
-    one, two = pair
-    inboxes = [await sign_in(one.server, number) for number in range(1, ACCOUNTS + 1)]
-    admin, secrets = AdminClient(one.server), {}
-    for number in range(PROJECTS):
-        project = f"project-{number}"
-        secrets[project] = await admin.create(project, NEWS)
-        subscribed = await asyncio.gather(*(admin.subscribe(project, each.account) for each in inboxes))
-        assert {answer.status for answer in subscribed} <= {200, 201}
-
-    async def send(project: str, secret: str) -> None:
-        for number in range(SENDINGS):
-            body = orjson.dumps(
-                {
-                    "notification": a_notification(title=f"{project} {number}"),
-                    "accounts": [each.account for each in inboxes],
-                }
-            )
-            sender = pair[(number + len(project)) % 2]
-            headers = {"Authorization": f"Bearer {secret}"}
-            answer = await ask(sender.server, "POST", f"/{project}/notify", body, headers)
-            while answer.status == 503:  # nothing was stored, because others wrote for too long
-                answer = await ask(sender.server, "POST", f"/{project}/notify", body, headers)
-            assert answer.status == 200, answer
-
-    async with AsyncExitStack() as stack:
-        there = [InboxClient(two.server, each.wallet, each.token) for each in inboxes]
-        streams = [await stack.enter_async_context(open_stream(inbox)) for inbox in (*inboxes, *there)]
-        reading = [asyncio.create_task(stream.titles(PROJECTS * SENDINGS)) for stream in streams]
-        await asyncio.gather(*(send(*each) for each in secrets.items()))
-        found = await asyncio.gather(*reading)
-
-    everything = sorted(f"{project} {number}" for project in secrets for number in range(SENDINGS))
-    assert all(sorted(titles) == everything for titles in found)
-    assert all(titles == found[0] for titles in found)
 
 
 # The published clients of every generation, unmodified: dapps at one process, their wallets at the other.

@@ -3,8 +3,8 @@
 import asyncio
 import re
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -171,20 +171,11 @@ async def _notify(client: aiohttp.ClientSession, url: str) -> None:
 
 async def _wake_a_device(client: aiohttp.ClientSession, url: str) -> None:
     """A push by FCM, which test mode takes for delivered."""
-    async with client.post(f"{url}/session/new") as opened:
-        topic = (await opened.json())["sessionId"]
-    device = {
-        "bridge": url,
-        "topic": topic,
-        "type": "fcm",
-        "token": "a-device",
-        "peerName": "Dapp",
-        "language": "en",
-    }
+    topic = (await _sent(client, "POST", f"{url}/session/new"))["sessionId"]
+    device = {"type": "fcm", "token": "a-device", "peerName": "Dapp", "language": "en"}
+    await _sent(client, "POST", f"{url}/new", {"bridge": url, "topic": topic, **device})
     call = {"encryptionPayload": "call", "dappName": "Dapp"}
-    for path, fields in (("/new", device), (f"/session/{topic}/call/new", call)):
-        async with client.post(url + path, json=fields) as answer:
-            assert answer.status == 200, await answer.text()
+    await _sent(client, "POST", f"{url}/session/{topic}/call/new", call)
 
 
 @asynccontextmanager
@@ -194,7 +185,16 @@ async def _prometheus(folder: Path, target: str) -> AsyncIterator[Callable[[str]
     config = config.replace("127.0.0.1:9464", target).replace("15s", "1s")
     (folder / "prometheus.yml").write_text(config)
     (folder / "alerts.yml").write_text((_DEPLOY / "alerts.yml").read_text("utf-8"))
-    with _started(folder) as url:
+    (port,) = free_ports(1)
+    url = f"http://127.0.0.1:{port}"
+    command = [
+        path_of("prometheus") or "",
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'figures'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=warn",
+    ]
+    with running(command, folder / "prometheus.log"):
         async with aiohttp.ClientSession() as client:
 
             async def ask(query: str) -> bool:
@@ -208,17 +208,3 @@ async def _prometheus(folder: Path, target: str) -> AsyncIterator[Callable[[str]
                 return answer["status"] == "success" and bool(answer["data"]["result"])
 
             yield ask
-
-
-@contextmanager
-def _started(folder: Path) -> Iterator[str]:
-    (port,) = free_ports(1)
-    command = [
-        path_of("prometheus") or "",
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'figures'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--log.level=warn",
-    ]
-    with running(command, folder / "prometheus.log"):
-        yield f"http://127.0.0.1:{port}"
