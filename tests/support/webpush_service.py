@@ -137,7 +137,7 @@ class WebPushService:
         try:
             key = _vapid_key(headers.get("Authorization", ""), self.origin, self._clock.now_ms() / 1_000)
         except ValueError as error:
-            return 401, str(error)
+            return 401, f"invalid JWT: {error}"
         if self._keys[request.path] not in (None, key):
             return 403, "the VAPID credentials are not those of the subscription"
         if not headers.get("TTL", "").isdecimal() or headers.get("Urgency", "normal") not in _URGENCIES:
