@@ -149,13 +149,13 @@ def test_each_link_of_the_banner_works_whatever_is_set_for_a_real_server(tmp_pat
 def test_the_demo_has_notifications_and_sessions_of_three_generations_and_opens_the_console(
     tmp_path: Path,
 ) -> None:
-    browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path / "opened"}\n')
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.partial && mv {opened}.partial {opened}\n')
     browser.chmod(0o755)
     environment = {"BROWSER": str(browser), "BRIDGE_SLOW_REQUEST_SECONDS": "3600"}
     with running(tmp_path, environment=environment, command="demo") as dev:
-        until((tmp_path / "opened").exists, dev.printed)
-        until(lambda: status((tmp_path / "opened").read_text().strip()) == "303", dev.printed)
+        until(opened.exists, dev.printed)
+        assert status(opened.read_text().strip()) == "303"
         until(lambda: dev.printed().count("personal_sign") >= 6, dev.printed)
         assert len(of_demo(dev, "/notifications")["notifications"]) == 4
         assert dev.stop(signal.SIGTERM) == 0

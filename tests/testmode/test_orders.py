@@ -388,7 +388,6 @@ async def test_a_node_that_is_away_and_a_node_that_refuses(tmp_path: Path) -> No
     ("rules", "pointers"),
     [
         ({"where": "request"}, ["#"]),
-        ([1], ["#/0"]),
         ([{"where": "requests", "status": 500}], ["#/0/where"]),
         ([{"where": "request"}], ["#/0"]),
         ([{"where": "request", "status": 200}], ["#/0"]),

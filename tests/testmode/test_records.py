@@ -173,10 +173,12 @@ async def test_calls_of_the_wallet_are_known_by_their_methods(tmp_path: Path) ->
 
 
 async def test_secrets_are_left_out_and_a_large_body_is_cut(controlled: Controlled) -> None:
-    body = b"x" * 20_000
-    await controlled.send("PUT", "/session/a", body, Authorization="Bearer secret", Cookie="secret")
+    session_id = await controlled.server.open_session()
+    body = b'{"encryptionPayload": "%s"}' % (b"x" * 20_000)
+    path = f"/session/{session_id}"
+    await controlled.send("PUT", path, body, Authorization="Bearer secret", Cookie="secret")
 
-    (sent,) = [each.request for each in await recorded(controlled)]
+    sent = (await recorded(controlled))[1].request
 
     assert (sent["headers"]["Authorization"], sent["headers"]["Cookie"]) == ("…", "…")
     assert (len(sent["body"]), sent["bytes"]) == (16 * 1024, len(body))
