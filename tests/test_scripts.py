@@ -56,16 +56,9 @@ SCRIPT = SCRIPTS / "test_rules.py"
 
 FAULTS = {
     "a sleep": ("await asyncio.sleep(0.05)", "sleeps"),
-    "a blocking sleep": ("time.sleep(seconds)", "sleeps"),
-    "a wait that is one": ("await asyncio.wait([task], timeout=0.2)", "sleeps"),
     "a duration": ("assert perf_counter() - started < 5", "wall's clock"),
-    "a patience loop of its own": ("assert time.monotonic() < deadline", "wall's clock"),
     "a limit as an argument": ("open_client(timeout_seconds=0.3)", "limit below a second"),
-    "a limit by its place": ("await asyncio.wait_for(work, 0.5)", "limit below a second"),
-    "a limit that is patched": ('monkeypatch.setattr(web, "_BODY_SECONDS", 0.05)', "limit below a second"),
     "a limit among settings": ('serve(**{"webhook_timeout": 0.2})', "limit below a second"),
-    "a limit of PostgreSQL": ('patch.setitem(all, "lock_timeout", "50ms")', "limit below a second"),
-    "a limit with a name": ("server.limits.head_seconds = 0.01", "limit below a second"),
     "a number that counts up": ("await eventually(lambda: len(receiver.requests) == 3)", "counts up"),
 }
 SOUND = {
@@ -100,20 +93,6 @@ def test_what_holds_on_a_slow_machine_is_passed(tmp_path: Path) -> None:
     finished = checked(tmp_path, "\n".join(SOUND.values()))
 
     assert (finished.returncode, finished.stdout) == (0, "")
-
-
-def test_a_row_that_is_not_needed_is_a_fault(tmp_path: Path) -> None:
-    (tmp_path / "scripts").mkdir()
-    (tmp_path / "tests").mkdir()
-    copy = tmp_path / "scripts" / SCRIPT.name
-    copy.write_text(SCRIPT.read_text("utf-8"), "utf-8")
-
-    finished = subprocess.run(
-        [sys.executable, copy], capture_output=True, encoding="utf-8", check=False, timeout=60
-    )
-
-    assert finished.returncode == 1
-    assert "support/waiting.py needs its row in the table of sleep no more" in finished.stdout
 
 
 # Tests on PostgreSQL are skipped without its server programs, and for no other reason where that matters.

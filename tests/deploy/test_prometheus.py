@@ -61,15 +61,6 @@ def test_each_alert_is_tested_in_trouble_and_in_peace() -> None:
     assert [alert for alert in alerts if tests.count(f"alertname: {alert}") < 2] == []
 
 
-def test_the_board_has_twelve_panels_in_four_rows_that_do_not_overlap() -> None:
-    rows = [panel for panel in _BOARD["panels"] if panel["type"] == "row"]
-    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in _BOARD["panels"]}
-
-    assert (len(rows), len(_PANELS)) == (4, 12)
-    assert len(places) == len(_BOARD["panels"])
-    assert all(panel["title"] and panel["description"] for panel in _PANELS)
-
-
 @needs("prometheus")
 @slow
 async def test_a_prometheus_that_scrapes_a_server_under_load_answers_every_query(tmp_path: Path) -> None:
