@@ -25,7 +25,7 @@ import h2.settings
 from Crypto.PublicKey import ECC
 from hyperframe.frame import GoAwayFrame
 
-from bridge_server.kernel.clock import Clock, SystemClock
+from bridge_server.kernel.clock import Clock
 from tests.support.credentials import verified
 
 
@@ -187,8 +187,9 @@ class ApnsService:
     key_id = "ABC123DEFG"
     team_id = "DEF123GHIJ"
 
-    def __init__(self, clock: Clock, topic: str, max_streams: int) -> None:
-        self.topic = topic
+    topic = "com.example.wallet"
+
+    def __init__(self, clock: Clock, max_streams: int) -> None:
         self.max_streams = max_streams
         self.received: list[ReceivedNotification] = []
         self.script: deque[ApnsAnswer] = deque()
@@ -288,14 +289,10 @@ def refusal(reason: str, **headers: str) -> ApnsAnswer:
 
 @asynccontextmanager
 async def running_apns_service(
-    tls: ssl.SSLContext,
-    clock: Clock | None = None,
-    *,
-    topic: str = "com.example.wallet",
-    max_streams: int = 1_000,
+    tls: ssl.SSLContext, clock: Clock, *, max_streams: int = 1_000
 ) -> AsyncIterator[ApnsService]:
     """Run the service on a free port of loopback until the end of the block."""
-    service = ApnsService(clock or SystemClock(), topic, max_streams)
+    service = ApnsService(clock, max_streams)
     tls.set_alpn_protocols(["h2"])
     loop = asyncio.get_running_loop()
     server = await loop.create_server(service.accept, "127.0.0.1", 0, ssl=tls)

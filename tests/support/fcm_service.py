@@ -18,7 +18,7 @@ from typing import Any
 from aiohttp import web
 from Crypto.PublicKey import RSA
 
-from bridge_server.kernel.clock import Clock, SystemClock
+from bridge_server.kernel.clock import Clock
 from tests.support.credentials import verified
 
 FCM_ERROR = "type.googleapis.com/google.firebase.fcm.v1.FcmError"
@@ -62,9 +62,10 @@ _REFUSALS = {
 class FcmService:
     """Received messages and prepared answers. Start it with `running_fcm_service`."""
 
-    def __init__(self, clock: Clock, project_id: str, token_lifetime_seconds: int) -> None:
-        self.project_id = project_id
-        self.token_lifetime_seconds = token_lifetime_seconds
+    project_id = "demo-wallet"
+
+    def __init__(self, clock: Clock) -> None:
+        self.token_lifetime_seconds = 3_600
         self.received: list[ReceivedMessage] = []
         self.script: deque[FcmAnswer] = deque()
         self.otherwise: FcmAnswer = taken
@@ -74,22 +75,17 @@ class FcmService:
         self.tokens_issued = 0
         self.unauthenticated_sends = 0
         self.released = asyncio.Event()
-        self.port = 0
+        self.endpoint = ""
         self._clock = clock
         self._key = rsa_key()
         self._live: dict[str, int] = {}
-
-    @property
-    def endpoint(self) -> str:
-        """The URL of `messages:send`, without the path."""
-        return f"http://127.0.0.1:{self.port}"
 
     @property
     def token_endpoint(self) -> str:
         """The URL of the token endpoint."""
         return f"{self.endpoint}/token"
 
-    def service_account(self, **changes: str) -> dict[str, str]:
+    def service_account(self) -> dict[str, str]:
         """The key file of a valid service account, like one of the Firebase console."""
         return {
             "type": "service_account",
@@ -99,7 +95,6 @@ class FcmService:
             "client_email": f"pusher@{self.project_id}.iam.gserviceaccount.com",
             "client_id": "100000000000000000001",
             "token_uri": self.token_endpoint,
-            **changes,
         }
 
     def revoke_tokens(self) -> None:
@@ -112,12 +107,12 @@ class FcmService:
         self.token_requests += 1
         if self.token_script:
             return await self.token_script.popleft()(self, request)
-        if form.get("grant_type") != _GRANT_TYPE:
-            return _grant_refusal("unsupported_grant_type", "Invalid grant_type")
         try:
-            self._verify(str(form.get("assertion")))
+            assert form["grant_type"] == _GRANT_TYPE
+            self._verify(str(form["assertion"]))
         except ValueError as error:
-            return _grant_refusal("invalid_grant", str(error))
+            refused = {"error": "invalid_grant", "error_description": str(error)}
+            return web.json_response(refused, status=400)
         self.tokens_issued += 1
         token = f"ya29.local-{self.tokens_issued}"
         self._live[token] = self._clock.now_ms() + self.token_lifetime_seconds * 1_000
@@ -137,7 +132,8 @@ class FcmService:
         if self.script:
             return await self.script.popleft()(self, request)
         if request.match_info["project_id"] != self.project_id:
-            return _permission_denied(request.match_info["project_id"])
+            text = "Permission 'cloudmessaging.messages.create' denied on resource"
+            return web.json_response(error_document(403, "PERMISSION_DENIED", text), status=403)
         if not _is_valid(message):
             return await refusal("INVALID_ARGUMENT")(self, request)
         return await self.by_token.get(message["token"], self.otherwise)(self, request)
@@ -220,11 +216,9 @@ def rsa_key() -> RSA.RsaKey:
 
 
 @asynccontextmanager
-async def running_fcm_service(
-    clock: Clock | None = None, *, project_id: str = "demo-wallet", token_lifetime_seconds: int = 3_600
-) -> AsyncIterator[FcmService]:
+async def running_fcm_service(clock: Clock) -> AsyncIterator[FcmService]:
     """Run the service on a free port of loopback until the end of the block."""
-    service = FcmService(clock or SystemClock(), project_id, token_lifetime_seconds)
+    service = FcmService(clock)
     app = web.Application()
     app.router.add_post("/token", service.grant)
     app.router.add_post("/v1/projects/{project_id}/messages:send", service.send)
@@ -232,17 +226,8 @@ async def running_fcm_service(
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        service.port = runner.addresses[0][1]
+        service.endpoint = f"http://127.0.0.1:{runner.addresses[0][1]}"
         yield service
     finally:
         service.released.set()
         await runner.cleanup()
-
-
-def _grant_refusal(error: str, description: str) -> web.Response:
-    return web.json_response({"error": error, "error_description": description}, status=400)
-
-
-def _permission_denied(project_id: str) -> web.Response:
-    text = f"Permission 'cloudmessaging.messages.create' denied on resource '{project_id}'."
-    return web.json_response(error_document(403, "PERMISSION_DENIED", text), status=403)
