@@ -35,7 +35,6 @@ SLEEPS = {
     "storage/test_data_directory.py": "the moment of a kill: as soon as a file is there",
 }
 CLOCKS = {
-    "kernel/test_time.py": "the clock itself is tested, by the system's",
     "storage/test_data_directory.py": "the patience of a loop that looks more often than `until` does",
     "support/waiting.py": "the patience of `until`",
 }

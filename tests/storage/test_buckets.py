@@ -33,33 +33,12 @@ from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.web.limits import BucketStore, SavedBucket, save
 from tests.support.clock import ManualClock
 from tests.support.postgres import PostgresServer, connected, needs_postgres
-from tests.support.rows import each_row
-from tests.support.waiting import eventually
 
 # Token buckets on disk: those that are not full, and no others for long.
 
 
 def bucket(name: str, full_at_us: int, key: str = "192.0.2.1") -> SavedBucket:
     return SavedBucket(name, key, full_at_us, interval_us=10)
-
-
-async def test_the_last_saved_state_is_loaded(rooms: Database) -> None:
-    await rooms.transaction(partial(save, [bucket("sessions", 1_000), bucket("requests", 2_000)]))
-    await rooms.transaction(partial(save, [bucket("sessions", 5_000)]))
-
-    loaded = await BucketStore(rooms).load(now_us=0)
-
-    assert sorted(loaded) == [bucket("requests", 2_000), bucket("sessions", 5_000)]
-
-
-@each_row(("now_us", "is_loaded"), [(999, True), (1_000, False), (1_001, False)])
-async def test_a_bucket_that_is_full_again_is_not_loaded(
-    rooms: Database, now_us: int, is_loaded: bool
-) -> None:
-    saved = bucket("sessions", 1_000)
-    await rooms.transaction(partial(save, [saved]))
-
-    assert await BucketStore(rooms).load(now_us) == ([saved] if is_loaded else [])
 
 
 async def test_buckets_that_are_full_again_are_swept_in_slices(rooms: Database) -> None:
@@ -225,36 +204,6 @@ async def _compare(
         assert {failure.reason for failure in failures.values()} <= {FailureReason.RATE_LIMITED}
 
 
-@pytest.mark.parametrize(("passed_us", "is_there"), [(999, True), (1_000, False)])
-async def test_a_bucket_is_swept_once_it_is_full_and_not_before(
-    tmp_path: Path, passed_us: int, is_there: bool
-) -> None:
-    limit = Limit("account", burst=3, interval_us=1_000)
-    async with opened_store(tmp_path) as (database, store):
-        await send(store, limit, ACCOUNTS, NOW - 1_000)
-        await send(store, limit, ACCOUNTS[:1], NOW - 1_000)
-
-        await store.sweep((NOW - 1_000) // 1_000 + passed_us // 1_000, NOTHING_ELSE)
-
-        rows = await database.read("SELECT account FROM account_buckets ORDER BY account")
-        assert rows == ([(1,), (2,), (3,), (4,)] if is_there else [(1,)])
-
-
-async def test_a_bucket_is_swept_in_its_time_though_the_clock_was_set_back(tmp_path: Path) -> None:
-    limit = Limit("account", burst=2, interval_us=1_000)
-    back_us = NOW - 10**15
-    async with opened_store(tmp_path) as (database, store):
-        await send(store, limit, ACCOUNTS[:1], NOW)
-        await send(store, limit, ACCOUNTS[:1], back_us)
-
-        left = []
-        for passed_us in (1_000, 2_000):
-            await store.sweep((back_us + passed_us) // 1_000, NOTHING_ELSE)
-            left += await database.read("SELECT count(*) FROM account_buckets")
-
-    assert left == [(1,), (0,)]
-
-
 async def test_buckets_are_swept_in_slices_and_none_is_looked_at_for_ever(tmp_path: Path) -> None:
     async with opened_store(tmp_path) as (database, store):
 
@@ -339,51 +288,6 @@ async def test_two_processes_spend_exactly_what_there_is(processes: Sequence[Sha
 
 
 @needs_postgres
-async def test_charges_of_one_moment_are_refused_from_the_first_too_many(
-    processes: Sequence[SharedBuckets],
-) -> None:
-    limit = Limit("calls", burst=10, interval_us=HOUR_US)
-
-    spent = await asyncio.gather(*(processes[0].spend(limit, "a", 1) for _ in range(100)))
-
-    found = [(each.spending.allowed, each.spending.remaining) for each in spent]
-    assert found == [(True, left) for left in range(9, -1, -1)] + [(False, 0)] * 90
-    assert spent[-1].spending.retry_after_us == HOUR_US
-
-
-@needs_postgres
-async def test_a_large_charge_that_is_refused_leaves_room_for_small_ones(
-    processes: Sequence[SharedBuckets],
-) -> None:
-    limit = Limit("bytes", burst=10, interval_us=HOUR_US)
-
-    asked = [4, 7, 9, 5, 1, 2]
-    outcomes = await asyncio.gather(*(allowed(processes[0], limit, "a", tokens) for tokens in asked))
-
-    assert outcomes == [True, False, False, True, True, False]
-
-
-@needs_postgres
-async def test_a_charge_of_more_than_a_whole_bucket_is_refused(processes: Sequence[SharedBuckets]) -> None:
-    limit = Limit("calls", burst=2, interval_us=HOUR_US)
-
-    assert not await allowed(processes[0], limit, "a", 3)
-    assert await allowed(processes[1], limit, "a", 2)
-
-
-@needs_postgres
-async def test_returned_tokens_can_be_spent_by_another_process(processes: Sequence[SharedBuckets]) -> None:
-    first, second = processes
-    limit = Limit("calls", burst=2, interval_us=HOUR_US)
-    assert await allowed(first, limit, "a", 2)
-    assert not await allowed(second, limit, "a")
-
-    await first.spend(limit, "a", -1)
-
-    assert [await allowed(second, limit, "a"), await allowed(second, limit, "a")] == [True, False]
-
-
-@needs_postgres
 async def test_extra_tokens_are_had_only_if_there_are_as_many(processes: Sequence[SharedBuckets]) -> None:
     limit = Limit("calls", burst=10, interval_us=HOUR_US)
 
@@ -391,16 +295,6 @@ async def test_extra_tokens_are_had_only_if_there_are_as_many(processes: Sequenc
 
     found = [(each.spending.allowed, each.extra, each.spending.remaining) for each in asked]
     assert found == [(True, 3, 6), (True, 3, 2), (True, 0, 1), (True, 0, 0), (False, 0, 0)]
-
-
-@needs_postgres
-async def test_extra_tokens_are_one_callers_of_a_moment(processes: Sequence[SharedBuckets]) -> None:
-    limit = Limit("calls", burst=100, interval_us=HOUR_US)
-
-    spent = await asyncio.gather(*(processes[0].spend(limit, "a", 1, extra=5) for _ in range(10)))
-
-    assert [each.extra for each in spent] == [0] * 9 + [5]
-    assert spent[-1].spending.remaining == 85
 
 
 @needs_postgres
@@ -418,27 +312,6 @@ async def test_a_clock_that_is_a_little_behind_takes_nothing_of_the_debt(
             await behind.spend(limit, "a", tokens)
 
         assert [await allowed(right, limit, "a") for _ in range(2)] == [True, False]
-
-
-@needs_postgres
-async def test_without_its_connection_nothing_is_let_through(
-    url: str, processes: Sequence[SharedBuckets]
-) -> None:
-    first = processes[0]
-    assert await allowed(first, LIMITS[0], "a")
-    assert first._link is not None
-    first._link.drop()
-
-    with pytest.raises(UnavailableError):
-        await first.spend(LIMITS[0], "a", 1)
-
-    async def is_back() -> bool:
-        try:
-            return await allowed(first, LIMITS[0], "a")
-        except UnavailableError:
-            return False
-
-    await eventually(is_back)
 
 
 @needs_postgres

@@ -1,7 +1,6 @@
 """The schema is brought up to date in whole steps, never backwards, and is one schema for both databases."""
 
 import asyncio
-import re
 import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -14,7 +13,7 @@ import pytest
 
 from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.migrate import Migration, NewerSchemaError, migrate, packaged_migrations
-from bridge_server.storage.postgres.migrate import MigrationError, SchemaState, require_known, schema_state
+from bridge_server.storage.postgres.migrate import MigrationError, require_known, schema_state
 from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.migrate import packaged_migrations as packaged_for_postgres
 from tests.support.postgres import PostgresServer, connected, needs_postgres
@@ -60,15 +59,6 @@ def schema(file: Path) -> list[tuple[object, ...]]:
 def columns(file: Path) -> dict[object, list[tuple[object, ...]]]:
     tables = [name for (name,) in ask(file, "SELECT name FROM sqlite_master WHERE type = 'table'")]
     return {table: ask(file, f"PRAGMA table_xinfo({table})") for table in tables}
-
-
-def test_a_new_file_gets_every_step(file: Path) -> None:
-    saved = migrate(file, CHAIN)
-
-    assert saved is None
-    assert version(file) == 3
-    assert ask(file, "SELECT * FROM notes") == [("kept", "filled")]
-    assert ask(file, "PRAGMA journal_mode") == [("wal",)]
 
 
 def test_a_file_that_is_up_to_date_is_left_alone(file: Path) -> None:
@@ -236,21 +226,6 @@ async def tables_in_postgres(connection: Any) -> set[str]:
 
 
 @needs_postgres
-async def test_a_schema_is_made_from_nothing(postgres: PostgresServer) -> None:
-    async with connected(await postgres.bare_database()) as connection:
-        assert await schema_state(connection) == SchemaState(0, 0)
-
-        applied = await migrate_postgres(connection)
-
-        assert applied == [each.version for each in packaged_for_postgres()]
-        assert await migrate_postgres(connection) == []
-        assert (await schema_state(connection)).version == applied[-1]
-        assert {"sessions", "calls", "processes", "roles", "outbox_lanes"} <= await tables_in_postgres(
-            connection
-        )
-
-
-@needs_postgres
 async def test_processes_that_start_together_make_it_once(postgres: PostgresServer) -> None:
     url = await postgres.bare_database()
 
@@ -261,18 +236,6 @@ async def test_processes_that_start_together_make_it_once(postgres: PostgresServ
     applied = await asyncio.gather(*(start() for _ in range(6)))
 
     assert sorted(applied, key=len) == [[]] * 5 + [[each.version for each in packaged_for_postgres()]]
-
-
-@needs_postgres
-async def test_an_upgrade_applies_what_is_missing(postgres: PostgresServer) -> None:
-    async with connected(await postgres.bare_database()) as connection:
-        await migrate_postgres(connection, [NOTES])
-        await connection.execute("INSERT INTO notes VALUES ('kept')")
-
-        assert await migrate_postgres(connection, [NOTES, COLOURS]) == [2]
-        assert [tuple(row) for row in await connection.fetch("SELECT name, colour FROM notes")] == [
-            ("kept", None)
-        ]
 
 
 @needs_postgres
@@ -457,7 +420,3 @@ def test_every_later_change_has_a_file_for_each_database() -> None:
 
     assert postgres == {version for version in sqlite if version >= min(postgres)}
     assert min(postgres) == 12
-
-
-def test_migrations_say_when_they_end_an_older_program() -> None:
-    assert re.match(r"-- oldest program: 12\n", packaged_for_postgres()[0].sql)

@@ -16,7 +16,7 @@ import pytest
 
 from bridge_server.assembly.command_line import OperatorServices
 from bridge_server.projects.caip10 import parse_account
-from bridge_server.projects.models import NewSubscription, TypeId, UnknownTypesError
+from bridge_server.projects.models import NewSubscription, TypeId
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from tests.support.clock import ManualClock
@@ -25,9 +25,6 @@ from tests.support.project import account, accounts, operator_beside, subscribe,
 PROJECT = "app"
 TYPES = ["a", "b", "c", "d"]
 MOST_AT_ONCE = 1_600
-CHOICES = [list(choice) for size in range(5) for choice in combinations(TYPES, size)]
-A, B = accounts(2)
-_SETS = "SELECT types, subscribers FROM type_sets ORDER BY types"
 _ALL = """
 SELECT (SELECT count(*) FROM subscriptions) + (SELECT count(*) FROM type_sets)
     + (SELECT count(*) FROM type_set_members)
@@ -65,53 +62,6 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
         for type_id in TYPES:
             await operator.projects.add_type(PROJECT, type_id.upper(), type_id)
         yield Room(operator, file)
-
-
-async def test_an_account_that_changed_its_choice_often_has_one_choice(room: Room) -> None:
-    for choice in CHOICES:
-        await room.subscribe(A, choice)
-
-    assert room.look(_SETS) == [('["a","b","c","d"]', 1)]
-    assert room.look("SELECT count(*) FROM type_set_members") == [(4,)]
-
-
-async def test_a_choice_goes_with_the_last_that_makes_it(room: Room) -> None:
-    await room.subscribe(A, ["a", "b"])
-    await room.subscribe(B, ["a", "b"])
-    assert room.look(_SETS) == [('["a","b"]', 2)]
-
-    await unsubscribe(room.operator, PROJECT, A)
-    assert room.look(_SETS) == [('["a","b"]', 1)]
-
-    await unsubscribe(room.operator, PROJECT, A, B)
-    assert room.look(_SETS) == []
-    assert room.look("SELECT * FROM type_set_members") == []
-
-
-async def test_an_account_that_repeats_its_choice_counts_once(room: Room) -> None:
-    for _ in range(3):
-        await room.subscribe(A, ["a"])
-
-    assert room.look(_SETS) == [('["a"]', 1)]
-
-
-async def test_a_choice_that_is_left_and_made_in_one_transaction_stays(room: Room) -> None:
-    await room.subscribe(A, ["a"])
-
-    await room.subscribe_in_one_transaction((A, ["b"]), (B, ["a"]), (A, ["c"]), (A, []))
-
-    assert room.look(_SETS) == [('["a"]', 1), ("[]", 1)]
-    page = await room.operator.subscriptions.page(PROJECT, "", 10)
-    assert [(each.account, each.types) for each in page] == [(A, ()), (B, ("a",))]
-
-
-async def test_a_failing_transaction_counts_nothing(room: Room) -> None:
-    await room.subscribe(A, ["a"])
-
-    with pytest.raises(UnknownTypesError):
-        await room.subscribe_in_one_transaction((A, ["b"]), (B, ["x"]))
-
-    assert room.look(_SETS) == [('["a"]', 1)]
 
 
 @pytest.mark.parametrize("seed", range(5))

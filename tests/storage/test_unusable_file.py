@@ -32,8 +32,6 @@ from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import connected
 from tests.support.waiting import eventually, locked
 
-THREE_A_MINUTE_APART: dict[str, Any] = {"quota_exempt": (), "sessions_burst": 3, "sessions_per_minute": 1.0}
-
 
 async def write(server: RunningServer) -> Answer:
     return await ask(server, "POST", "/session/new")
@@ -116,38 +114,11 @@ async def test_readiness_is_lost_with_the_first_refused_write_and_comes_back_by_
     assert (await write(impatient_server)).status == 200
 
 
-async def test_a_long_poll_outlasts_the_trouble_and_is_answered_after_it(
-    impatient_server: RunningServer,
-) -> None:
-    bridge = BridgeClient(impatient_server)
-    session_id = await bridge.open_session()
-    poll = asyncio.create_task(bridge.get(f"/session/{session_id}?wait=20"))
-
-    with locked(impatient_server.settings.database_file):
-        (await bridge.update(session_id)).problem(503)
-        assert not poll.done()
-    await bridge.update(session_id)
-
-    assert (await poll).status == 200
-
-
-async def test_a_quota_that_was_used_meanwhile_is_not_refilled_by_a_restart(
-    impatient: None, tmp_path: Path
-) -> None:
-    async with running_server(tmp_path / "data", **THREE_A_MINUTE_APART) as server:
-        with locked(server.settings.database_file):
-            for _ in range(2):
-                (await write(server)).problem(503)
-
-    async with running_server(tmp_path / "data", **THREE_A_MINUTE_APART) as server:
-        assert '"new-sessions";r=0;' in (await write(server)).headers["RateLimit"]
-
-
 async def test_a_server_whose_database_is_locked_stops_without_a_complaint(
     impatient: None, tmp_path: Path
 ) -> None:
     with ExitStack() as until_the_end:
-        async with running_server(tmp_path / "data", **THREE_A_MINUTE_APART) as server:
+        async with running_server(tmp_path / "data", quota_exempt=()) as server:
             until_the_end.enter_context(locked(server.settings.database_file))
             (await ask(server, "POST", "/session/new", b"x" * 300_000)).problem(413)
 
@@ -434,14 +405,3 @@ async def test_a_full_disk_makes_writes_unavailable_and_every_answered_write_is_
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     assert len(writer.answered) >= 80
     assert stored == set(writer.answered)
-
-
-@needs_prlimit
-async def test_a_server_stops_cleanly_on_a_full_disk(watched: WatchedServer, writer: Writer) -> None:
-    assert await writer.write_many(3) == {200}
-    with full_disk(watched):
-        assert await writer.write() == 503
-
-        assert await asyncio.to_thread(watched.stop, signal.SIGTERM) == 0
-
-    assert "Traceback" not in watched.err_file.read_text("utf-8")

@@ -310,21 +310,3 @@ async def test_readers_of_shared_projects(processes: Sequence[PostgresDatabase])
     assert await first.read("SELECT read, sent FROM daily_figures") == [(2, 4), (2, 4)]
     assert await first.read("SELECT read FROM notifications") == [(2,), (2,)]
     assert [process.figures()["runs_again"] for process in processes] == [0, 0]
-
-
-async def test_a_reader_and_a_notifier(processes: Sequence[PostgresDatabase]) -> None:
-    reading, sending = processes
-    await make_projects(reading)
-    await subscribe(reading, PROJECTS[0], "a5")
-
-    delivery = await received(reading, "a1", PROJECTS[0])
-
-    async with held_rows(reading) as so_many_wait:
-        marking = mark(reading, delivery)
-        await so_many_wait(1)
-        sending_more = asyncio.create_task(send(sending, PROJECTS[0], "a5"))
-        await so_many_wait(2)
-    await asyncio.gather(marking, sending_more)
-
-    assert await reading.read("SELECT read, sent FROM daily_figures ORDER BY project") == [(1, 5), (0, 4)]
-    assert [process.figures()["runs_again"] for process in processes] == [0, 0]
