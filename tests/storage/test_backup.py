@@ -11,6 +11,7 @@ import pytest
 
 from bridge_server.storage import backup as backup_module
 from bridge_server.storage.backup import BackupError, backup
+from tests.storage.notes import ask
 from tests.support.drivers import make_notes_file
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
@@ -28,11 +29,6 @@ def database(tmp_path: Path) -> Path:
         connection.execute("INSERT INTO notes (name) VALUES ('kept')")
         connection.commit()
     return file
-
-
-def ask(file: Path, sql: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(file)) as connection:
-        return connection.execute(sql).fetchall()
 
 
 async def test_a_backup_under_load_holds_everything_that_was_answered_before_it(

@@ -116,24 +116,6 @@ async def test_no_write_waits_for_a_checkpoint_that_a_reader_stops(
         await eventually(becomes_empty(database))
 
 
-async def test_a_log_that_grew_long_is_cut_down_by_the_write_that_begins_it_anew(
-    monkeypatch: pytest.MonkeyPatch, frequent: None, tmp_path: Path, events: Events
-) -> None:
-    monkeypatch.setattr(connection, "LOG_LIMIT_BYTES", 2 * MEGABYTE)
-    database = SqliteDatabase(make_notes_file(tmp_path), events)
-    async with database.opened():
-        with snapshot(database.path):
-            for _ in range(10):
-                await write_a_megabyte(database)
-        assert database.figures()["log_bytes"] > 8 * MEGABYTE
-
-        async def is_cut_down() -> bool:
-            await write_a_megabyte(database)
-            return database.figures()["log_bytes"] <= 2 * MEGABYTE
-
-        await eventually(is_cut_down)
-
-
 async def test_a_log_that_never_comes_to_rest_is_begun_anew_all_the_same(
     monkeypatch: pytest.MonkeyPatch, frequent: None, tmp_path: Path, events: Events
 ) -> None:

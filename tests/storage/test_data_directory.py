@@ -86,22 +86,15 @@ def test_a_command_that_looks_whether_a_server_runs_does_not_keep_one_from_start
     assert starts == [True]
 
 
-def test_a_directory_that_is_held_is_refused_with_the_process_that_holds_it(tmp_path: Path) -> None:
-    with held(tmp_path), pytest.raises(DataDirectoryError) as caught, held(tmp_path):
-        pass
-
-    assert f"process {os.getpid()}" in str(caught.value)
-    assert str(tmp_path) in str(caught.value)
-
-
 def test_a_lock_file_that_was_deleted_lets_no_second_server_in(tmp_path: Path) -> None:
     with held(tmp_path):
         (tmp_path / "lock").unlink()
         assert is_held(tmp_path)
 
         for _ in range(2):
-            with pytest.raises(DataDirectoryInUseError), held(tmp_path):
+            with pytest.raises(DataDirectoryInUseError) as caught, held(tmp_path):
                 pass
+            assert str(tmp_path) in str(caught.value)
 
         assert is_held(tmp_path)
     assert not is_held(tmp_path)

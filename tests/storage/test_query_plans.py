@@ -96,12 +96,6 @@ def test_accounts_are_looked_up_and_not_looked_for_among_all_of_a_project(file: 
     assert whole == set()
 
 
-def test_statements_listed_as_scanning_a_project_do(file: Path) -> None:
-    assert STATEMENTS.keys() >= _ALL_OF_A_PROJECT
-    for name in _ALL_OF_A_PROJECT:
-        assert any("subscriptions" in step and "(project=?)" in step for step in plan(file, STATEMENTS[name]))
-
-
 @each_row("name", sorted(_WALKS))
 def test_statements_that_scan_a_table_scan_its_index_of_owed_messages(file: Path, name: str) -> None:
     steps = plan(file, STATEMENTS[name])

@@ -275,15 +275,6 @@ async def test_transactions_that_change_states_name_the_accounts_that_are_known(
     assert database.turns == Turns((Turn("wallet", "0x01"), Turn("wallet", "0x02")))
 
 
-async def test_a_database_with_one_writer_is_given_no_turns() -> None:
-    database = RecordingDatabase()
-    database.takes_turns = False
-
-    await RelayStore(database).delete_session("s1", 1)  # type: ignore[arg-type]
-
-    assert database.turns is NO_TURNS
-
-
 # Transactions of several processes that have a turn in common follow each other; others do not wait.
 
 NUMBER = "SELECT number FROM notes WHERE name = ?"
@@ -364,23 +355,6 @@ async def test_two_processes_that_move_amounts_lose_none_and_sums_are_of_one_mom
 
     assert outcomes[-20:] == [300] * 20
     assert await two[1].transaction(sum_of("abc"), turns=everything) == 300
-
-
-@needs_postgres
-async def test_transactions_that_share_a_turn_do_not_wait_for_each_other(two: list[PostgresDatabase]) -> None:
-    entered = [asyncio.Event(), asyncio.Event()]
-
-    def work(place: int) -> Transaction[None]:
-        yield Statement("SELECT 1")
-        entered[place].set()
-        while not entered[1 - place].is_set():
-            yield Statement("SELECT 1")
-
-    shared = Turns((), (Turn("thing", "1"),))
-    async with asyncio.timeout(60):
-        await asyncio.gather(
-            *(two[place].transaction(partial(work, place), turns=shared) for place in (0, 1))
-        )
 
 
 @needs_postgres

@@ -4,13 +4,10 @@ The counts in the tables are read: a wrong one shows to clients only years later
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from random import Random
-from sqlite3 import connect
-from typing import Any
 
 import pytest
 
@@ -19,8 +16,9 @@ from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NewSubscription, TypeId
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import migrate, packaged_migrations
+from tests.storage.notes import ask
 from tests.support.clock import ManualClock
-from tests.support.project import account, accounts, operator_beside, subscribe, unsubscribe
+from tests.support.project import account, accounts, operator_beside, unsubscribe
 
 PROJECT = "app"
 TYPES = ["a", "b", "c", "d"]
@@ -38,19 +36,12 @@ class Room:
     operator: OperatorServices
     file: Path
 
-    async def subscribe(self, spelled: str, types: Sequence[str]) -> None:
-        await subscribe(self.operator, PROJECT, [spelled], types)
-
     async def subscribe_in_one_transaction(self, *wanted: tuple[str, Sequence[str]]) -> None:
         new = [
             NewSubscription(parse_account(spelled), tuple(TypeId(type_id) for type_id in types))
             for spelled, types in wanted
         ]
         await self.operator.subscriptions.subscribe_all(PROJECT, new)
-
-    def look(self, sql: str) -> list[tuple[Any, ...]]:
-        with closing(connect(self.file)) as database:
-            return database.execute(sql).fetchall()
 
 
 @pytest.fixture
@@ -77,11 +68,12 @@ async def test_whatever_happens_the_counts_are_right(room: Room, seed: int) -> N
             choices = [chance.sample(types, chance.randint(0, len(types))) for _ in some]
             await room.subscribe_in_one_transaction(*zip(some, choices, strict=True))
 
-        counted = room.look("SELECT type_set, count(*) FROM subscriptions GROUP BY 1 ORDER BY 1")
-        assert room.look("SELECT id, subscribers FROM type_sets ORDER BY 1") == counted
+        counted = ask(room.file, "SELECT type_set, count(*) FROM subscriptions GROUP BY 1 ORDER BY 1")
+        assert ask(room.file, "SELECT id, subscribers FROM type_sets ORDER BY 1") == counted
         details = await room.operator.projects.show(PROJECT)
         assert details.subscribers == sum(count for _, count in counted)
-    assert room.look("SELECT * FROM type_set_members WHERE type_set NOT IN (SELECT id FROM type_sets)") == []
+    left_over = "SELECT * FROM type_set_members WHERE type_set NOT IN (SELECT id FROM type_sets)"
+    assert ask(room.file, left_over) == []
 
 
 async def test_thousands_of_choices_of_a_deleted_project_go_slice_after_slice(room: Room) -> None:
@@ -92,12 +84,12 @@ async def test_thousands_of_choices_of_a_deleted_project_go_slice_after_slice(ro
     wanted = [(account(number), choice) for number, choice in enumerate(choices, 1)]
     for start in range(0, len(wanted), 500):
         await room.subscribe_in_one_transaction(*wanted[start : start + 500])
-    ((before,),) = room.look(_ALL)
+    ((before,),) = ask(room.file, _ALL)
     assert before == 2 * 1_716 + 6 * 924 + 7 * 792
 
     await room.operator.projects.delete(PROJECT)
     while await room.operator.projects.sweep(0):
-        ((left,),) = room.look(_ALL)
+        ((left,),) = ask(room.file, _ALL)
         assert before - left <= MOST_AT_ONCE
         before = left
 

@@ -22,7 +22,6 @@ from bridge_server.kernel.events import Events
 from bridge_server.storage import sqlite
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.sqlite import SqliteDatabase
-from tests.storage.notes import put
 from tests.support.asking import METRICS_TOKEN, Answer, ask, figure
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import PassTime
@@ -79,23 +78,6 @@ async def test_every_write_is_answered_503_with_retry_after_and_has_stored_nothi
     assert await bridge.pending(session_id) == [call_id]
     for each in writes[:4]:
         assert (await each()).status == 200
-
-
-async def test_reads_go_on_while_a_write_waits_and_after_it(impatient_server: RunningServer) -> None:
-    bridge = BridgeClient(impatient_server)
-    session_id = await bridge.open_session()
-    call_id = await bridge.request_call(session_id)
-    await bridge.update(session_id)
-    session = f"/session/{session_id}"
-    reads = [session, f"{session}/calls", f"{session}/call/{call_id}", "/hello", "/info", "/livez"]
-
-    with locked(impatient_server.settings.database_file):
-        writing = asyncio.create_task(write(impatient_server))
-        for path in reads:
-            assert (await bridge.get(path)).status == 200, path
-        (await writing).problem(503)
-        for path in reads:
-            assert (await bridge.get(path)).status == 200, path
 
 
 async def test_readiness_is_lost_with_the_first_refused_write_and_comes_back_by_itself(
@@ -293,38 +275,7 @@ async def test_waiting_transactions_are_refused_once_others_fill_the_database(
     assert 1_000 < len(refused) < 2_000
 
 
-async def test_free_pages_do_not_count_and_the_log_does(tmp_path: Path, events: Events) -> None:
-    file = make_notes_file(tmp_path)
-
-    def add() -> Transaction[None]:
-        yield Statement("INSERT INTO notes (name, data) VALUES ('large', ?)", (bytes(3_000_000),))
-
-    def remove() -> Transaction[None]:
-        yield Statement("DELETE FROM notes")
-
-    database = SqliteDatabase(file, events, limit_bytes=LIMIT)
-    async with database.opened():
-        await database.transaction(add, adds=True)
-        with pytest.raises(DatabaseFullError):
-            await database.transaction(put("a", "text"), adds=True)
-        with pytest.raises(DatabaseFullError):
-            database.require_room()
-
-        await database.transaction(remove)
-
-        async def has_room() -> bool:  # once the log is cut off: it has three million bytes
-            return not database.is_full
-
-        await eventually(has_room)
-        await database.transaction(put("a", "text"), adds=True)
-        assert file.stat().st_size > LIMIT
-    with closing(sqlite3.connect(file)) as connection:
-        assert connection.execute("SELECT name FROM notes").fetchall() == [("a",)]
-
-
 # A disk that takes no more: played by the process's own limit on file sizes, which Linux lets others move
-
-needs_prlimit = pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
 
 
 class Writer:
@@ -381,7 +332,7 @@ def full_disk(server: WatchedServer) -> Iterator[None]:
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
-@needs_prlimit
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
 async def test_a_full_disk_makes_writes_unavailable_and_every_answered_write_is_on_disk(
     watched: WatchedServer, writer: Writer, tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 import re
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.migrate import packaged_migrations as packaged_for_postgres
+from tests.storage.notes import ask
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.asking import METRICS_TOKEN, until_delivered
 from tests.support.bridge_client import BridgeClient
@@ -21,7 +21,7 @@ from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.project import account, look, opened_app
 from tests.support.push_client import PushClient
 from tests.support.rpc_client import Wallet
-from tests.support.server import running_server
+from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import Identity, IrnClient, irn_connected, topic_of
 from tests.support.webhook_receiver import open_receiver
 
@@ -89,11 +89,6 @@ def make_older(data_dir: Path, version: int, script: str) -> Path:
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript(script)
     return file
-
-
-def ask(file: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(file)) as connection:
-        return connection.execute(sql).fetchall()
 
 
 async def test_sessions_of_the_first_version_are_served_and_a_project_publishes(data_dir: Path) -> None:
@@ -224,15 +219,12 @@ INSERT INTO irn_deliveries (client, number, is_received) VALUES ('{key(ONE)}', 2
 """
 
 
-@pytest.fixture
-async def stack() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as stack:
-        yield stack
+async def each_is_delivered(data_dir: Path, **settings: Any) -> None:
+    async with running_server(data_dir, **settings) as server, AsyncExitStack() as stack:
+        await each_is_delivered_by(server, stack)
 
 
-async def each_is_delivered(data_dir: Path, stack: AsyncExitStack, **settings: Any) -> None:
-    server = await stack.enter_async_context(running_server(data_dir, **settings))
-
+async def each_is_delivered_by(server: RunningServer, stack: AsyncExitStack) -> None:
     async def join(identity: Identity) -> IrnClient:
         return await stack.enter_async_context(irn_connected(server.client, server.url, identity))
 
@@ -253,16 +245,14 @@ async def each_is_delivered(data_dir: Path, stack: AsyncExitStack, **settings: A
     await again.nothing()
 
 
-async def test_messages_that_wait_in_a_file_are_delivered(data_dir: Path, stack: AsyncExitStack) -> None:
+async def test_messages_that_wait_in_a_file_are_delivered(data_dir: Path) -> None:
     make_older(data_dir, _BEFORE_PLACES, _SUBSCRIPTIONS + _MESSAGES)
 
-    await each_is_delivered(data_dir, stack)
+    await each_is_delivered(data_dir)
 
 
 @needs_postgres
-async def test_messages_that_wait_in_postgres_are_delivered(
-    data_dir: Path, stack: AsyncExitStack, postgres: PostgresServer
-) -> None:
+async def test_messages_that_wait_in_postgres_are_delivered(data_dir: Path, postgres: PostgresServer) -> None:
     url = await postgres.bare_database("places")
     async with connected(url) as connection:
         known = [each for each in packaged_for_postgres() if each.version <= _BEFORE_PLACES]
@@ -270,4 +260,4 @@ async def test_messages_that_wait_in_postgres_are_delivered(
         await connection.execute(_SUBSCRIPTIONS + re.sub(r"\bx'", r"'\\x", _MESSAGES) + _OF_POSTGRES)
         await migrate_postgres(connection)
 
-    await each_is_delivered(data_dir, stack, database=url)
+    await each_is_delivered(data_dir, database=url)

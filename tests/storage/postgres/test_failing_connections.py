@@ -16,11 +16,10 @@ from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Key
 from bridge_server.storage.database import Statement, Transaction, Turn, Turns
 from bridge_server.storage.postgres import connection
-from bridge_server.storage.postgres.connection import connect
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.group_commit import lock_key
 from tests.storage.notes import names, put, text_of
-from tests.support.postgres import SHIPPED_SETTINGS, connected, needs_postgres
+from tests.support.postgres import connected, needs_postgres
 from tests.support.proxies import CuttingProxy, open_cutting_proxy
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
@@ -144,21 +143,6 @@ async def test_transactions_under_way_when_the_connection_ends_are_refused_and_n
     assert heard == []
     await write_and_read(database)
     assert await names(database) == ["after"]
-
-
-async def test_without_a_connection_everything_is_refused_at_once(
-    behind_proxy: PostgresDatabase, proxy: CuttingProxy
-) -> None:
-    proxy.is_refusing = True
-    proxy.cut_all()
-
-    await eventually(lambda: len(behind_proxy.troubles) == 2)
-    with pytest.raises(UnavailableError):
-        await behind_proxy.transaction(put("a", "text"))
-    with pytest.raises(UnavailableError):
-        await text_of(behind_proxy, "a")
-    proxy.is_refusing = False
-    await write_and_read(behind_proxy)
 
 
 async def test_a_commit_that_never_arrived_is_refused_and_not_stored(
@@ -364,43 +348,3 @@ async def test_a_statement_prepared_before_a_migration_is_prepared_anew(
             assert await database.transaction(work) == [(1, "a", "b")]
         finally:
             await other.execute("ALTER TABLE events DROP COLUMN more")
-
-
-async def test_a_server_that_takes_no_writes_is_refused(database: PostgresDatabase, url: str) -> None:
-    async with connected(url) as other:
-        name = await other.fetchval("SELECT current_database()")
-        await other.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
-        try:
-            await other.execute(END_ALL)
-
-            async def is_refused() -> bool:
-                try:
-                    await database.transaction(put("a", "text"))
-                except UnavailableError as error:
-                    return "takes no writes" in error.detail
-                return False
-
-            await eventually(is_refused)
-        finally:
-            await other.execute("SET default_transaction_read_only = off")
-            await other.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
-            await other.execute(END_ALL)
-    await write_and_read(database)
-
-
-async def test_the_settings_of_a_connection(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_SETTINGS", SHIPPED_SETTINGS)
-    wire = await connect(url, "bridge-server/7")
-    found = {
-        name: await wire.fetchval(f"SHOW {name}")
-        for name in ("application_name", "lock_timeout", "statement_timeout", "jit", "synchronous_commit")
-    }
-    await wire.close()
-
-    assert found == {
-        "application_name": "bridge-server/7",
-        "lock_timeout": "2s",
-        "statement_timeout": "15s",
-        "jit": "off",
-        "synchronous_commit": "on",
-    }

@@ -5,18 +5,16 @@ Leases and roles are asked themselves: a server shows of them only that it works
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from structlog.testing import capture_logs
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import MovableClock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.sweeper import Sweeper
-from bridge_server.storage.postgres import processes as leases_module
 from bridge_server.storage.postgres import processes as processes_module
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.processes import (
@@ -63,7 +61,7 @@ async def url(postgres: PostgresServer) -> str:
 @pytest.fixture(autouse=True)
 def idle_leases_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """A destination that nothing is sent to is given up after a second, which a busy machine may need."""
-    monkeypatch.setattr(leases_module, "_IDLE_SECONDS", 3_600.0)
+    monkeypatch.setattr(processes_module, "_IDLE_SECONDS", 3_600.0)
 
 
 @asynccontextmanager
@@ -122,7 +120,7 @@ async def test_nothing_begins_once_a_delivery_could_outlast_the_lease(first: Hol
 
 
 async def test_a_lease_that_has_ended_is_another_ones_and_its_former_holder_notices(
-    url: str, first: Holder, second: Holder, monkeypatch: pytest.MonkeyPatch
+    url: str, first: Holder, second: Holder
 ) -> None:
     await first.leases.take(HOOK)
     await end_all(url)
@@ -150,7 +148,7 @@ async def test_leases_are_renewed_while_they_are_in_use(url: str) -> None:
 async def test_a_destination_that_is_not_in_use_any_more_is_given_up(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases_module, "_IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(processes_module, "_IDLE_SECONDS", 0.01)
     async with holder_on(url) as process:
         process.in_use |= {HOOK, OTHER}
         assert await process.leases.take(HOOK)
@@ -287,20 +285,12 @@ async def test_resources_that_do_not_open_are_tried_again(url: str, monkeypatch:
 
     events = Events()
     database = PostgresDatabase(url, events, {})
-    with capture_logs() as lines:
-        async with opened_with_wake_ups(database, events, ()):
-            process = Failing(database, Role("wallet", database, is_wanted=True))
-            async with running(process.role.serve_forever(process.resources)):
-                await until_served(process)
+    async with opened_with_wake_ups(database, events, ()):
+        process = Failing(database, Role("wallet", database, is_wanted=True))
+        async with running(process.role.serve_forever(process.resources)):
+            await until_served(process)
+
     assert failures == []
-    told = [line for line in lines if line["event"] == "role_not_served"]
-    assert [(line.get("reason"), "exc_info" in line) for line in told] == [
-        (None, True),
-        ("not now", False),
-        ("lost", False),
-    ]
-    with suppress(UnavailableError):
-        await reserve(process, "after")
 
 
 # Of several processes one sweeps at a time, whatever happens to the one that does.

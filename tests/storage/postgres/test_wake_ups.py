@@ -3,7 +3,7 @@
 The driver is asked itself: a lost ring shows to clients only as an answer that comes late.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kernel.events import DomainEvent, Events, EventTexts
+from bridge_server.kernel.events import Events, EventTexts
 from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.postgres import announcing as bell_module
@@ -30,7 +30,6 @@ from bridge_server.storage.postgres.announcing import (
 from bridge_server.storage.postgres.connection import COMMITS_EARLY, connect
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.listening import AtMostOnce, Ear, Ledger
-from bridge_server.storage.postgres.processes import opened_with_wake_ups
 from tests.support.clock import PassTime
 from tests.support.postgres import connected, needs_postgres
 from tests.support.rows import each_row
@@ -38,14 +37,7 @@ from tests.support.waiting import eventually
 
 # Events cross from one process to another, and whatever is lost on the way shows.
 
-SOON = 0.05
-"""Seconds between checks: most tests do not want to wait for them."""
 
-NEVER = 1_000.0
-END = """
-SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE application_name = $1 AND datname = current_database()
-"""
 TEXTS = EventTexts([Touched])
 
 
@@ -75,7 +67,7 @@ class Process:
 
 
 @asynccontextmanager
-async def running(url: str, *, check_seconds: float = NEVER) -> AsyncIterator[Process]:
+async def running(url: str) -> AsyncIterator[Process]:
     events = Events()
     database = PostgresDatabase(url, events, {})
 
@@ -88,7 +80,7 @@ async def running(url: str, *, check_seconds: float = NEVER) -> AsyncIterator[Pr
     bell = Bell(lambda: database.number, TEXTS, ring)
     database.add_commit_listener(bell.on_commit)
     async with bell.ringing(), database.opened():
-        ear = Ear(database.number, TEXTS, events, bell, listen, check_seconds)
+        ear = Ear(database.number, TEXTS, events, bell, listen, 1_000.0)
         process = Process(url, events, database, bell, ear)
         events.subscribe(Touched, lambda event: process.heard.append(event.key), everywhere=True)
         events.subscribe(Touched, lambda event: process.own.append(event.key))
@@ -172,53 +164,6 @@ async def test_an_event_of_an_unknown_type_is_passed_over(reader: Process, write
 
 
 @needs_postgres
-async def test_a_bell_whose_connection_ends_rings_again(writer: Process, reader: Process) -> None:
-    async with connected(writer.url) as wire:
-        assert await wire.fetchval(END, f"bell {writer.database.number}") == 1
-
-    async def is_heard() -> bool:
-        await writer.touch(("session", "a"))
-        return ("session", "a") in reader.heard
-
-    await eventually(is_heard)
-
-
-@needs_postgres
-async def test_processes_are_counted_and_seen(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bell_module, "_BEAT_SECONDS", 0.02)
-    async with running(url, check_seconds=SOON) as first, running(url):
-        await eventually(lambda: first.bell.live_processes == 2)
-        async with connected(url) as wire:
-            await wire.execute("UPDATE processes SET seen_at_ms = 1 WHERE number = $1", first.database.number)
-
-            async def is_seen() -> bool:
-                query = "SELECT min(seen_at_ms) > 1 FROM processes WHERE number = $1"
-                seen: bool = await wire.fetchval(query, first.database.number)
-                return seen
-
-            await eventually(is_seen)
-
-
-@needs_postgres
-async def test_a_database_opened_with_wake_ups_has_both(url: str) -> None:
-    carried: Sequence[type[DomainEvent]] = [Touched]
-    heard: list[Key] = []
-    events = Events()
-    events.subscribe(Touched, lambda event: heard.append(event.key), everywhere=True)
-    first, second = PostgresDatabase(url, Events(), {}), PostgresDatabase(url, events, {})
-    async with (
-        opened_with_wake_ups(first, Events(), carried, hears=False) as none,
-        opened_with_wake_ups(second, events, carried) as ear,
-    ):
-        await Process(url, Events(), first, None, None).touch(("session", "a"))  # type: ignore[arg-type]
-        await eventually(lambda: heard == [("session", "a")])
-
-        assert none is None
-        assert ear is not None
-        assert ear.troubles == []
-
-
-@needs_postgres
 async def test_calls_that_come_together_are_one_and_none_is_left_out(pass_time: PassTime) -> None:
     calls: list[int] = []
     spread = AtMostOnce(lambda: calls.append(1), 3_600.0)
@@ -291,11 +236,6 @@ def begun(quick: int = 0) -> Ledger:
             id="parts of a ring that is larger than a payload leave no gap",
         ),
         pytest.param(
-            5,
-            [(False, (QUICK, 6, 9)), (True, (QUICK, 9, 10))],
-            id="a ring that begins above what was heard shows a gap once",
-        ),
-        pytest.param(
             9,
             [(True, (QUICK, 5, 7)), (True, (QUICK, 8, 12)), (True, (QUICK, 12, 13))],
             id="a ring that comes late is no gap and sets nothing back",
@@ -314,15 +254,6 @@ def begun(quick: int = 0) -> Ledger:
             5,
             [(True, {QUICK: 6, BULK: 0}), (False, {QUICK: 6, BULK: 0}), (True, {QUICK: 6, BULK: 0})],
             id="a commit that never rings shows at the second check and only there",
-        ),
-        pytest.param(
-            0,
-            [
-                step
-                for count in range(1, 50)
-                for step in ((True, {QUICK: count, BULK: 0}), (True, (QUICK, count - 1, count)))
-            ],
-            id="a lane that is always ahead by what is on its way is not behind",
         ),
         pytest.param(
             5,
