@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kernel.clock import SystemClock
-from bridge_server.kernel.token_bucket import Limit, per_second, reckoned_anew, spend, whole_seconds
+from bridge_server.kernel.token_bucket import Limit, per_second, reckoned_anew, spend
 from tests.support.rows import each_row
 
 NOW = 1_800_000_000_000_000
@@ -90,11 +90,6 @@ def test_a_rate_per_second_is_an_interval_of_at_least_a_microsecond(rate: float,
 
     assert limit == Limit("calls", 7, interval_us)
     assert limit.window_us == 7 * interval_us
-
-
-@each_row(("duration_us", "seconds"), [(0, 0), (1, 1), (999_999, 1), (1_000_000, 1), (1_000_001, 2)])
-def test_seconds_are_rounded_up(duration_us: int, seconds: int) -> None:
-    assert whole_seconds(duration_us) == seconds
 
 
 @each_row(
