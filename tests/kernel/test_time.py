@@ -1,13 +1,11 @@
 """Clocks, and token buckets against a plain model of one and at their exact boundaries."""
 
-import time
 from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kernel.clock import SystemClock
-from bridge_server.kernel.token_bucket import Limit, per_second, reckoned_anew, spend
+from bridge_server.kernel.token_bucket import Limit, per_second, reckoned_anew, spend, whole_seconds
 from tests.support.rows import each_row
 
 NOW = 1_800_000_000_000_000
@@ -126,12 +124,6 @@ def test_a_bucket_that_gains_many_tokens_at_once_prices_each_exactly_enough() ->
     assert (refused.allowed, refused.remaining, refused.retry_after_us) == (False, 2_048, 1)
 
 
-def test_the_system_clock_gives_the_time_since_the_epoch_in_both_units() -> None:
-    clock = SystemClock()
-    before_ns = time.time_ns()
-
-    now_us, now_ms = clock.now_us(), clock.now_ms()
-
-    after_ns = time.time_ns()
-    assert before_ns // 1_000 <= now_us <= after_ns // 1_000
-    assert before_ns // 1_000_000 <= now_ms <= after_ns // 1_000_000
+@each_row(("duration_us", "seconds"), [(0, 0), (1, 1), (999_999, 1), (1_000_000, 1), (1_000_001, 2)])
+def test_seconds_are_rounded_up(duration_us: int, seconds: int) -> None:
+    assert whole_seconds(duration_us) == seconds

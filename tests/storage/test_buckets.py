@@ -33,6 +33,7 @@ from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.web.limits import BucketStore, SavedBucket, save
 from tests.support.clock import ManualClock
 from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.waiting import eventually
 
 # Token buckets on disk: those that are not full, and no others for long.
 
@@ -267,6 +268,27 @@ async def test_a_clock_that_is_a_little_behind_takes_nothing_of_the_debt(
             await behind.spend(limit, "a", tokens)
 
         assert [await allowed(right, limit, "a") for _ in range(2)] == [True, False]
+
+
+@needs_postgres
+async def test_without_its_connection_nothing_is_let_through(
+    url: str, processes: Sequence[SharedBuckets]
+) -> None:
+    first = processes[0]
+    assert await allowed(first, LIMITS[0], "a")
+    assert first._link is not None
+    first._link.drop()
+
+    with pytest.raises(UnavailableError):
+        await first.spend(LIMITS[0], "a", 1)
+
+    async def is_back() -> bool:
+        try:
+            return await allowed(first, LIMITS[0], "a")
+        except UnavailableError:
+            return False
+
+    await eventually(is_back)
 
 
 @needs_postgres

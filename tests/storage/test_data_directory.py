@@ -161,6 +161,14 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path, place: str) -> None:
     assert str(tmp_path / place) in str(caught.value)
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unwritable to root")
+def test_a_directory_that_may_not_be_made_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+
+    with pytest.raises(DataDirectoryError, match="Permission denied"), held(tmp_path / "below"):
+        pass
+
+
 async def test_everything_a_server_leaves_in_it_is_for_its_owner_only(server: RunningServer) -> None:
     await server.open_session()
 

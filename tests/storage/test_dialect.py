@@ -249,24 +249,6 @@ def test_a_statement_is_translated(sql: str, expected: str) -> None:
     assert translated(sql) == expected
 
 
-PIECES = st.sampled_from(
-    ["'?'", "'a''?b'", '"?"', "-- ?\n", "/* ?1 */", "?", "?3", " , ", "a", "\n", "CROSS JOIN b "]
-)
-
-
-@given(st.lists(PIECES))
-def test_only_parameters_outside_of_quotes_are_numbered(pieces: list[str]) -> None:
-    found = translated(" ".join(pieces))
-
-    kept = [piece for piece in pieces if "?" in piece and piece not in ("?", "?3")]
-    bare = found
-    for piece in kept:
-        assert piece in found
-        bare = bare.replace(piece, "", 1)
-    assert "?" not in bare
-    assert len(re.findall(r"\$\d+", bare)) == sum(piece in ("?", "?3") for piece in pieces)
-
-
 @given(TEXTS)
 def test_every_text_comes_back(text: str) -> None:
     assert "\0" not in escaped(text)

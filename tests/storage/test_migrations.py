@@ -52,17 +52,6 @@ def schema(file: Path) -> list[tuple[object, ...]]:
     return ask(file, "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name")
 
 
-def test_a_file_that_is_up_to_date_is_left_alone(file: Path) -> None:
-    migrate(file, CHAIN)
-    before = schema(file)
-
-    saved = migrate(file, CHAIN)
-
-    assert saved is None
-    assert schema(file) == before
-    assert sorted(path.name for path in file.parent.iterdir()) == [file.name]
-
-
 @pytest.mark.parametrize("known", [1, 2])
 def test_an_older_file_is_copied_before_the_missing_steps_are_taken(file: Path, known: int) -> None:
     migrate(file, CHAIN[:known])

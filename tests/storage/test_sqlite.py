@@ -100,24 +100,6 @@ async def test_leaving_commits_what_is_still_queued(file: Path, events: Events) 
         assert other.execute("SELECT count(*) FROM notes").fetchone() == (600,)
 
 
-async def test_a_commit_hook_is_called_before_every_commit_and_its_transaction_is_part_of_it(
-    database: SqliteDatabase,
-) -> None:
-    trips = iter(["first", None, "third"])
-
-    def hook() -> Callable[[], Transaction[str]] | None:
-        trip = next(trips)
-        return None if trip is None else put(f"hook {trip}", "text")
-
-    database.add_commit_hook(hook)
-    for name in "abc":
-        await database.transaction(put(name, "text"))
-
-    assert await names(database) == ["a", "b", "c", "hook first", "hook third"]
-    figures = database.figures()
-    assert (figures["transactions"], figures["commits"]) == (5, 3)
-
-
 # A file that is full
 
 

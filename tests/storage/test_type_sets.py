@@ -5,7 +5,6 @@ The counts in the tables are read: a wrong one shows to clients only years later
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from random import Random
 
@@ -18,15 +17,10 @@ from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from tests.storage.notes import ask
 from tests.support.clock import ManualClock
-from tests.support.project import account, accounts, operator_beside, unsubscribe
+from tests.support.project import accounts, operator_beside, unsubscribe
 
 PROJECT = "app"
 TYPES = ["a", "b", "c", "d"]
-MOST_AT_ONCE = 1_600
-_ALL = """
-SELECT (SELECT count(*) FROM subscriptions) + (SELECT count(*) FROM type_sets)
-    + (SELECT count(*) FROM type_set_members)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +68,3 @@ async def test_whatever_happens_the_counts_are_right(room: Room, seed: int) -> N
         assert details.subscribers == sum(count for _, count in counted)
     left_over = "SELECT * FROM type_set_members WHERE type_set NOT IN (SELECT id FROM type_sets)"
     assert ask(room.file, left_over) == []
-
-
-async def test_thousands_of_choices_of_a_deleted_project_go_slice_after_slice(room: Room) -> None:
-    types = [*TYPES, *(f"t{number}" for number in range(8))]
-    for type_id in types[4:]:
-        await room.operator.projects.add_type(PROJECT, "Type", type_id)
-    choices = [choice for size in (6, 7) for choice in combinations(types, size)]
-    wanted = [(account(number), choice) for number, choice in enumerate(choices, 1)]
-    for start in range(0, len(wanted), 500):
-        await room.subscribe_in_one_transaction(*wanted[start : start + 500])
-    ((before,),) = ask(room.file, _ALL)
-    assert before == 2 * 1_716 + 6 * 924 + 7 * 792
-
-    await room.operator.projects.delete(PROJECT)
-    while await room.operator.projects.sweep(0):
-        ((left,),) = ask(room.file, _ALL)
-        assert before - left <= MOST_AT_ONCE
-        before = left
-
-    assert before == 0

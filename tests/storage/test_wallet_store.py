@@ -5,7 +5,7 @@ The store is asked on both engines: its races and its order show to clients only
 
 import pytest
 
-from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.errors import ConflictError, UnavailableError
 from bridge_server.storage.database import Database
 from bridge_server.wallet.models import (
     Address,
@@ -125,6 +125,15 @@ async def test_a_queued_transaction_becomes_signed(store: TransactionStore) -> N
     assert (now.attempts, now.next_attempt_at_ms, now.error) == (1, 20, None)
 
 
+async def test_a_signed_transaction_is_not_signed_again(store: TransactionStore) -> None:
+    await reserve(store, "one")
+
+    with pytest.raises(ConflictError):
+        await reserve(store, "one")
+
+    assert await nonce_of(store, "one") == 0
+
+
 async def test_an_accepted_transaction_replaces_others_with_its_nonce(store: TransactionStore) -> None:
     await reserve(store, "first")
     await store.accept(TransactionId("first"), 1)
@@ -140,6 +149,14 @@ async def test_an_accepted_transaction_replaces_others_with_its_nonce(store: Tra
         TransactionState.SIGNED,
         TransactionState.SIGNED,
     ]
+
+
+async def test_a_transaction_does_not_replace_itself(store: TransactionStore) -> None:
+    for name in ("first", "again"):
+        await store.keep(request(name), CHAIN, signed("same", 0), 0)
+        await store.accept(TransactionId(name), 1)
+
+    assert [await state_of(store, name) for name in ("first", "again")] == [TransactionState.SENT] * 2
 
 
 async def test_transactions_are_moved_unless_their_state_has_changed(
@@ -177,3 +194,14 @@ async def test_a_nonce_is_taken_while_its_transaction_lives(
     await store.move(await stored_as(store, "one"), event, None, 5)
 
     assert await store.next_nonce(CHAIN, ALICE, 0) == (0 if is_free else 1)
+
+
+async def test_an_event_that_does_not_concern_a_transaction_writes_nothing(store: TransactionStore) -> None:
+    await send(store, "one")
+    await store.move(await stored_as(store, "one"), TransactionEvent.MINE, None, 5)
+    before = await stored_as(store, "one")
+
+    await store.move(before, TransactionEvent.MINE, "again", 9)
+    await store.move(before, TransactionEvent.DROP, "dropped", 9)
+
+    assert await stored_as(store, "one") == before

@@ -228,6 +228,35 @@ async def said_by(server: RunningServer, path: str) -> tuple[int, str]:
         return response.status, await response.text()
 
 
+async def test_a_standby_at_the_address_of_the_database_is_named_and_serves_once_it_is_promoted(
+    cluster: PostgresCluster, tmp_path: Path
+) -> None:
+    with (cluster.data / "postgresql.conf").open("a") as options:
+        options.write("wal_level = replica\n")
+    await asyncio.to_thread(cluster.stop)
+    await asyncio.to_thread(cluster.start)
+    async with running_server(tmp_path / "data", database=cluster.url()) as server:
+        await server.open_session()
+        await asyncio.to_thread(cluster.stop, "fast")
+        (cluster.data / "standby.signal").touch()
+        await asyncio.to_thread(cluster.start)
+
+        async def is_named() -> bool:
+            status, said = await said_by(server, "/readyz")
+            return status == 503 and "is a standby that only reads: name the primary" in said
+
+        await eventually(is_named, _RETURN_SECONDS)
+        assert "is a standby that only reads" in await refusal_of(cluster.url(), tmp_path / "other")
+
+        await asyncio.to_thread(cluster.promote)
+
+        async def is_ready() -> bool:
+            return await said_by(server, "/readyz") == (200, "ready\n")
+
+        await eventually(is_ready, _RETURN_SECONDS)
+        await server.open_session()
+
+
 async def test_a_login_that_is_refused_later_is_named(cluster: PostgresCluster, tmp_path: Path) -> None:
     access = cluster.data / "pg_hba.conf"
     access.write_text(f"local all guarded scram-sha-256\n{access.read_text()}")
