@@ -1,4 +1,4 @@
-"""Clocks, and token buckets against a plain model of one and at their exact boundaries."""
+"""Token buckets against a plain model of one and at their exact boundaries."""
 
 from dataclasses import dataclass
 
