@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 from contextlib import closing
 from pathlib import Path
+from stat import S_IMODE
 
 import pytest
 
@@ -62,11 +63,16 @@ async def test_a_backup_under_load_holds_everything_that_was_answered_before_it(
     assert before <= {name for (name,) in with_calls}
 
 
-def test_a_database_that_another_program_holds_is_copied_all_the_same(database: Path, tmp_path: Path) -> None:
+def test_a_database_that_another_program_holds_is_copied_for_its_owner_only(
+    database: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "copy.sqlite3"
     with locked(database):
-        backup(database, tmp_path / "copy.sqlite3")
+        size = backup(database, target)
 
-    assert ask(tmp_path / "copy.sqlite3", "SELECT name FROM notes") == [("kept",)]
+    assert size == target.stat().st_size > 0
+    assert S_IMODE(target.stat().st_mode) == 0o600
+    assert ask(target, "SELECT name FROM notes") == [("kept",)]
 
 
 def test_a_database_whose_name_has_odd_characters_is_copied(database: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Two processes decide about one thing at once, and count in the same rows.
+"""Two processes decide about one thing at once, by what each has read: as one after the other would.
 
 The stores are asked themselves: requests of two servers meet in one moment only by chance.
 """
@@ -35,8 +35,6 @@ from tests.support.rows import each_row
 
 pytestmark = needs_postgres
 
-
-# Two processes decide about one thing at once, by what each has read: as one after the other would.
 
 FAR = 10**15
 ATTEMPTS = 30
@@ -217,6 +215,3 @@ async def test_a_message_that_its_receivers_acknowledge_in_two_processes_at_once
 
 def _no_message(*_: object) -> OutgoingMessage:
     raise AssertionError("the project has no webhook")
-
-
-# Two processes count in the same rows, in whatever order, and never wait for each other in a circle.
