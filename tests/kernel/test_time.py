@@ -1,11 +1,13 @@
-"""Token buckets against a plain model of one and at their exact boundaries."""
+"""Clocks, and token buckets against a plain model of one and at their exact boundaries."""
 
 from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge_server.kernel.clock import MovableClock
 from bridge_server.kernel.token_bucket import Limit, per_second, reckoned_anew, spend, whole_seconds
+from tests.support.clock import ManualClock
 from tests.support.rows import each_row
 
 NOW = 1_800_000_000_000_000
@@ -127,3 +129,12 @@ def test_a_bucket_that_gains_many_tokens_at_once_prices_each_exactly_enough() ->
 @each_row(("duration_us", "seconds"), [(0, 0), (1, 1), (999_999, 1), (1_000_000, 1), (1_000_001, 2)])
 def test_seconds_are_rounded_up(duration_us: int, seconds: int) -> None:
     assert whole_seconds(duration_us) == seconds
+
+
+def test_a_movable_clock_that_is_set_back_lets_no_time_elapse_and_never_back() -> None:
+    clock = MovableClock(ManualClock())
+    before_us, elapsed_us = clock.now_us(), clock.elapsed_us()
+
+    clock.set(before_us - 500_000, frozen=False)
+
+    assert (clock.now_us(), clock.elapsed_us()) == (before_us - 500_000, elapsed_us)
