@@ -25,8 +25,6 @@ from tests.support.drivers import make_notes_file
 from tests.support.rows import each_row
 from tests.support.waiting import eventually, locked
 
-_UNLIMITED = 2**32 - 2
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -100,45 +98,41 @@ async def test_leaving_commits_what_is_still_queued(file: Path, events: Events) 
         assert other.execute("SELECT count(*) FROM notes").fetchone() == (600,)
 
 
+async def test_a_commit_hook_is_called_before_every_commit_and_its_transaction_is_part_of_it(
+    database: SqliteDatabase,
+) -> None:
+    trips = iter(["first", None, "third"])
+
+    def hook() -> Callable[[], Transaction[str]] | None:
+        trip = next(trips)
+        return None if trip is None else put(f"hook {trip}", "text")
+
+    database.add_commit_hook(hook)
+    for name in "abc":
+        await database.transaction(put(name, "text"))
+
+    assert await names(database) == ["a", "b", "c", "hook first", "hook third"]
+    figures = database.figures()
+    assert (figures["transactions"], figures["commits"]) == (5, 3)
+
+
 # A file that is full
 
 
-async def allow_pages(database: SqliteDatabase, pages: int) -> None:
-    """From now on the file may have so many pages, and is full beyond them."""
-
-    def work() -> Transaction[None]:
-        yield Statement(f"PRAGMA max_page_count = {pages}")
-
-    await database.transaction(work)
+def limit_pages() -> Transaction[None]:
+    """From now on the file is full beyond ten pages."""
+    yield Statement("PRAGMA max_page_count = 10")
 
 
 def put_much(name: str) -> Transaction[None]:
     yield Statement("INSERT INTO notes (name, data) VALUES (?, ?)", (name, bytes(200_000)))
 
 
-async def test_a_full_file_refuses_what_does_not_fit_and_recovers(
-    database: SqliteDatabase, heard: list[Key]
-) -> None:
-    await database.transaction(put("before", "text"))
-    await allow_pages(database, 10)
-    heard.clear()
-
-    with pytest.raises(UnavailableError, match="full"):
-        await database.transaction(lambda: put_much("large"))
-
-    assert database.last_commit_failed
-    await database.transaction(put("small", "text"))
-    await allow_pages(database, _UNLIMITED)
-    await database.transaction(lambda: put_much("large"))
-    assert await names(database) == ["before", "large", "small"]
-    assert heard == [("note", "small")]
-
-
 @each_row("other", [put("b", "text"), fail_after_writing], ids=["good", "run again one by one"])
 async def test_all_transactions_of_a_commit_that_does_not_fit_fail_and_leave_nothing(
     database: SqliteDatabase, heard: list[Key], other: Callable[[], Transaction[str]]
 ) -> None:
-    await allow_pages(database, 10)
+    await database.transaction(limit_pages)
     begins: list[Callable[[], Transaction[Any]]] = [put("a", "text"), lambda: put_much("large"), other]
 
     outcomes = await asyncio.gather(*map(database.transaction, begins), return_exceptions=True)

@@ -134,6 +134,19 @@ async def test_a_signed_transaction_is_not_signed_again(store: TransactionStore)
     assert await nonce_of(store, "one") == 0
 
 
+async def test_a_refused_nonce_is_free_and_the_refusal_stays(store: TransactionStore) -> None:
+    await reserve(store, "one")
+    await store.refuse(TransactionId("one"), "no funds", 10)
+
+    await reserve(store, "two")
+    await store.accept(TransactionId("one"), 11)
+
+    assert await nonce_of(store, "two") == 0
+    one = await store.get(TransactionId("one"))
+    assert one is not None
+    assert (one.state, one.error) == (TransactionState.REFUSED, "no funds")
+
+
 async def test_an_accepted_transaction_replaces_others_with_its_nonce(store: TransactionStore) -> None:
     await reserve(store, "first")
     await store.accept(TransactionId("first"), 1)

@@ -219,6 +219,19 @@ def reserve(process: Process, name: str) -> "asyncio.Task[object]":
     return asyncio.create_task(work())
 
 
+async def test_the_next_one_has_the_role_when_its_holder_leaves(url: str) -> None:
+    async with process_on(url) as waiting:
+        pass
+    async with process_on(url) as first:
+        await until_served(first)
+        async with process_on(url) as second:
+            assert not second.role.is_served
+        assert first.role.is_served
+    async with process_on(url) as third:
+        await until_served(third)  # the server may notice the end of a connection with a lock a moment later
+    assert not any(process.is_open for process in (waiting, first, second, third))
+
+
 async def test_a_process_that_does_not_want_the_role_leaves_it(url: str) -> None:
     async with process_on(url, is_wanted=False) as process:
         assert not process.role.is_served

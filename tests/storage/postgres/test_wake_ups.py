@@ -29,8 +29,7 @@ from bridge_server.storage.postgres.announcing import (
 )
 from bridge_server.storage.postgres.connection import COMMITS_EARLY, connect
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.listening import AtMostOnce, Ear, Ledger
-from tests.support.clock import PassTime
+from bridge_server.storage.postgres.listening import Ear, Ledger
 from tests.support.postgres import connected, needs_postgres
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
@@ -161,22 +160,6 @@ async def test_an_event_of_an_unknown_type_is_passed_over(reader: Process, write
 
     await eventually(lambda: reader.heard == [("session", "a")])
     assert reader.gaps == 0
-
-
-@needs_postgres
-async def test_calls_that_come_together_are_one_and_none_is_left_out(pass_time: PassTime) -> None:
-    calls: list[int] = []
-    spread = AtMostOnce(lambda: calls.append(1), 3_600.0)
-
-    for _ in range(5):
-        spread.call()
-    assert len(calls) == 1
-
-    await pass_time(3_600)
-    assert len(calls) == 2
-    spread.call()
-    spread.cancel()
-    assert len(calls) == 2
 
 
 # Rings: whole events in payloads that PostgreSQL takes.
