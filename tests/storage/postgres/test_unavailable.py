@@ -17,6 +17,7 @@ from bridge_server.storage.database import DatabaseAwayError, DatabaseRefusedErr
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.storage.postgres import failures as refusals
 from bridge_server.storage.postgres.migrate import examined
+from tests.support.asking import ask
 from tests.support.command import run_command
 from tests.support.postgres import PostgresServer, connected, make_rooms, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster
@@ -223,9 +224,13 @@ async def test_a_server_whose_database_is_away_stops_in_time(
         assert not cluster.is_running
 
 
-async def said_by(server: RunningServer, path: str) -> tuple[int, str]:
-    async with server.client.get(f"{server.url}{path}") as response:
-        return response.status, await response.text()
+async def until_readiness(server: RunningServer, status: int, said: bytes) -> None:
+    async def is_said() -> bool:
+        answer = await ask(server, "GET", "/readyz")
+        assert b"sesame" not in answer.body
+        return answer.status == status and said in answer.body and b"\nbut " not in answer.body
+
+    await eventually(is_said, _RETURN_SECONDS)
 
 
 async def test_a_standby_at_the_address_of_the_database_is_named_and_serves_once_it_is_promoted(
@@ -241,20 +246,16 @@ async def test_a_standby_at_the_address_of_the_database_is_named_and_serves_once
         (cluster.data / "standby.signal").touch()
         await asyncio.to_thread(cluster.start)
 
-        async def is_named() -> bool:
-            status, said = await said_by(server, "/readyz")
-            return status == 503 and "is a standby that only reads: name the primary" in said
-
-        await eventually(is_named, _RETURN_SECONDS)
+        await until_readiness(server, 503, b"is a standby that only reads: name the primary")
         assert "is a standby that only reads" in await refusal_of(cluster.url(), tmp_path / "other")
 
         await asyncio.to_thread(cluster.promote)
+        await until_readiness(server, 200, b"ready\n")
 
-        async def is_ready() -> bool:
-            return await said_by(server, "/readyz") == (200, "ready\n")
+        async def is_written() -> bool:
+            return (await ask(server, "POST", "/session/new")).status == 200
 
-        await eventually(is_ready, _RETURN_SECONDS)
-        await server.open_session()
+        await eventually(is_written, _RETURN_SECONDS)
 
 
 async def test_a_login_that_is_refused_later_is_named(cluster: PostgresCluster, tmp_path: Path) -> None:
@@ -268,20 +269,10 @@ async def test_a_login_that_is_refused_later_is_named(cluster: PostgresCluster, 
         async with running_server(tmp_path / "data", database=url) as server:
             await wire.execute("ALTER ROLE guarded PASSWORD 'another'")
             await wire.execute(end)
-
-            async def is_named() -> bool:
-                status, said = await said_by(server, "/readyz")
-                assert "sesame" not in said
-                return status == 503 and "refuses the login: correct the user and the password" in said
-
-            await eventually(is_named, _RETURN_SECONDS)
+            await until_readiness(server, 503, b"refuses the login: correct the user and the password")
             with pytest.raises(DatabaseRefusedError, match=r"refuses the login .*: correct the user"):
                 async with running_server(tmp_path / "other", database=url):
                     pass
 
             await wire.execute("ALTER ROLE guarded PASSWORD 'sesame'")
-
-            async def is_ready() -> bool:
-                return await said_by(server, "/readyz") == (200, "ready\n")
-
-            await eventually(is_ready, _RETURN_SECONDS)
+            await until_readiness(server, 200, b"ready\n")
