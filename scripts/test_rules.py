@@ -40,11 +40,9 @@ SLEEPS = {
     "support/postgres_cluster.py": "a watcher that outlives the tests, where the system has no pidfd",
     "cluster/test_failures.py": "the pace at which a load is looked at until it has done enough",
     "pubsub/test_v2_kills.py": "the pace at which a load is looked at until it has done enough",
-    "storage/postgres/test_failing_connections.py": "a process that stands still is what is tested",
     "storage/test_data_directory.py": "the moment of a kill: as soon as a file is there",
 }
 CLOCKS = {
-    "kernel/test_time.py": "the clock itself is tested, by the system's",
     "storage/test_data_directory.py": "the patience of a loop that looks more often than `until` does",
     "support/waiting.py": "the patience of `until`",
 }
