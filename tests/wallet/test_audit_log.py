@@ -299,8 +299,8 @@ def numbers(file: Path, limit: int, most_bytes: int = MOST_BYTES) -> list[int]:
         before = page.rest
 
 
-@each_row("limit", [1, 7, 1000])
-@each_row("count", [0, 1, 7, 500])
+@each_row("limit", [1, 7])
+@each_row("count", [0, 7, 500])
 def test_pages_have_every_line_once(tmp_path: Path, count: int, limit: int) -> None:
     file = tmp_path / "audit.log"
     file.write_bytes(b"".join(line(number, 300) for number in range(count)))
