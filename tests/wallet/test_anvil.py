@@ -211,16 +211,6 @@ async def test_a_chain_set_back_through_the_wallet_gets_no_transaction_again(rig
     assert (await rig.queued(undone[0]))["error"] == "The node's chain was set back."
 
 
-async def test_a_transaction_that_is_dropped_through_the_wallet_stays_dropped(rig: Rig, anvil: Anvil) -> None:
-    await anvil.call("evm_setAutomine", False)
-    other, dropped = await rig.send(value="0x1"), await rig.send(value="0x2")
-
-    await rig.pass_on("anvil_dropTransaction", dropped)
-
-    assert await states(rig, other, dropped) == [("0x0", "sent"), ("0x1", "forgotten")]
-    assert (await rig.queued(await rig.send(value="0x3")))["nonce"] == "0x1"
-
-
 async def test_an_account_whose_count_is_set_goes_on_from_there(rig: Rig, anvil: Anvil) -> None:
     first = await mined(rig, anvil, "0x1")
 
@@ -290,19 +280,6 @@ async def test_a_chain_set_back_for_one_account_is_set_back_for_all(rig: Rig, an
 
     await rig.until("forgotten", others)
     await anvil.count(BOB, 0)
-
-
-async def test_a_dapp_sends_and_reads_the_receipt(dapp: RpcClient, anvil: Anvil) -> None:
-    (sender, *_) = await dapp.call("eth_accounts")
-    assert await dapp.call("eth_chainId") == hex(CHAIN_ID)
-    assert await dapp.call("net_version") == str(CHAIN_ID)
-
-    sent = await dapp.call("eth_sendTransaction", {"from": sender, "to": BOB, "value": "0x5"})
-
-    await anvil.receipt(sent)
-    assert (await dapp.call("eth_getTransactionReceipt", sent))["status"] == "0x1"
-    assert (await dapp.call("wallet_getQueuedTransaction", sent))["state"] in ("sent", "mined")
-    assert await dapp.call("wallet_getQueuedTransactions") == []
 
 
 async def test_two_hundred_requests_at_once_have_consecutive_nonces(dapp: RpcClient, anvil: Anvil) -> None:

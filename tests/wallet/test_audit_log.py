@@ -159,18 +159,6 @@ async def test_signing_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
         assert len(audited(server)) == 1
 
 
-async def test_a_refused_request_leaves_no_line(rpc: RpcClient, node: FakeNode) -> None:
-    for method, params, code in [
-        ("eth_sign", (LOCKED, MESSAGE), 4100),
-        ("personal_sign", ("hello", ADDRESS), -32602),
-        ("eth_sendTransaction", ({**TRANSACTION, "chainId": "0x2"},), -32602),
-        ("eth_sendRawTransaction", ("0x01",), -32602),
-    ]:
-        assert (await rpc.error(method, *params)).code == code
-
-    assert audited(rpc.server) == []
-
-
 async def test_a_line_names_the_client(tmp_path: Path) -> None:
     page = "https://app.example.org"
     async with running_server(tmp_path / "data", dev_accounts=True, rpc_origins=[page]) as server:

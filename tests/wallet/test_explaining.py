@@ -243,7 +243,7 @@ def test_an_allowance_by_a_permit() -> None:
             "safeTransferFrom(address,address,uint256,bytes)",
             (ALICE, SPENDER, 7, 128, 0),
             "ERC-721",
-            "  id: 7",
+            "  token: 7",
         ),
         ("increaseAllowance(address,uint256)", (SPENDER, 7), "ERC-20", f"  spender: {SPENDER}"),
         ("decreaseAllowance(address,uint256)", (SPENDER, 7), "ERC-20", f"  spender: {SPENDER}"),
@@ -556,13 +556,6 @@ def test_typed_data_with_anything_in_it_is_explained(name: str, member: str, val
 @example(changes={"maxPriorityFeePerGas": "0x1"})
 def test_transactions_with_anything_in_them_are_explained(changes: dict[str, Any]) -> None:
     assert_clean(explain("eth_sendTransaction", json.dumps({**TRANSFER, **changes}).encode()))
-
-
-@given(st.sampled_from(["approve(address,uint256)", "transfer(address,uint256)"]), st.binary(max_size=70))
-def test_any_arguments_are_explained(signature: str, arguments: bytes) -> None:
-    data = keccak256(signature.encode())[:4] + arguments
-
-    assert_clean(explain("eth_sendTransaction", json.dumps({**TRANSFER, "data": message(data)}).encode()))
 
 
 @given(st.text())
