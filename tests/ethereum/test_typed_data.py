@@ -201,14 +201,6 @@ def test_the_signed_part_has_a_domain_type_that_follows_from_the_members() -> No
     assert same(signed, given)
 
 
-@each_row("bits", range(8, 257, 8))
-def test_integers_of_every_width_reach_from_their_least_to_their_greatest(bits: int) -> None:
-    half = 2 ** (bits - 1)
-    for kind, number in [(f"uint{bits}", 0), (f"uint{bits}", 2 * half - 1), (f"int{bits}", -half)]:
-        assert word_of(kind, str(number)) == (number % 2**256).to_bytes(32)
-    assert word_of(f"int{bits}", str(half - 1)) == (half - 1).to_bytes(32)
-
-
 def test_a_name_with_colons_may_have_no_references() -> None:
     given = mail()
     given["types"] = {"App:Withdraw": members("address to, uint64 amount")}

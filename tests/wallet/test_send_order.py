@@ -184,16 +184,22 @@ async def work_for(rig: Rig, seconds: float) -> None:
         await rig.wallet.worker.work()
 
 
-async def test_a_wake_up_does_not_shorten_the_pause(rig: Rig, forgetful: FakeNode) -> None:
-    await rig.send()
-    await work_for(rig, 20)
-    broadcasts = len(forgetful.sent())
+async def test_a_wake_up_does_not_shorten_the_pause_and_losses_are_a_log_line_a_minute(
+    rig: Rig, forgetful: FakeNode
+) -> None:
+    with structlog.testing.capture_logs() as logs:
+        await rig.send()
+        await work_for(rig, 20)
+        broadcasts = len(forgetful.sent())
 
-    for _ in range(50):
-        rig.wallet.worker.wake()
-        await work_for(rig, 0.1)
+        for _ in range(50):
+            rig.wallet.worker.wake()
+            await work_for(rig, 0.1)
+        assert len(forgetful.sent()) <= broadcasts + 1
+        await work_for(rig, 60)
 
-    assert len(forgetful.sent()) <= broadcasts + 1
+    assert [each["account"] for each in logs if each["event"] == "transactions_lost"] == [ALICE] * 2
+    assert len(set(forgetful.sent())) == 1
 
 
 async def test_a_node_that_was_restarted_gets_what_it_lost_at_once(rig: Rig, forgetful: FakeNode) -> None:
