@@ -20,7 +20,6 @@ from tests.support.server import running_server
 from tests.support.waiting import eventually
 from tests.wallet.rig import ALICE, BOB, ZERO_HASH, Rig, open_rig, signed_elsewhere, transaction
 
-CHAIN_ID = 31_337
 # The program itself: killing the script that npm puts before it would leave it running.
 _PROGRAMS = sorted(PACKAGES.glob("node_modules/@foundry-rs/anvil-*/bin/anvil*"))
 _STOP_SECONDS = 60.0

@@ -169,26 +169,6 @@ def waiting_request(now_ms: int) -> ApprovalRequest:
     )
 
 
-async def test_of_two_decisions_at_once_one_counts(desk: Desk) -> None:
-    asking = [desk.asks("personal_sign", MESSAGE, ADDRESS) for _ in range(8)]
-    approvals = await desk.pending(8)
-
-    async with operations(desk.server.settings) as other:
-        now_ms = desk.server.clock.now_ms()
-        taken = [
-            await asyncio.gather(
-                desk.decide(approval, APPROVED),
-                other.approvals.decide(approval.approval_id, REJECTED, now_ms),
-            )
-            for approval in approvals
-        ]
-    answers = await asyncio.gather(*asking, return_exceptions=True)
-
-    assert all(sorted(counted) == [False, True] for counted in taken)
-    signed = [answer for answer in answers if isinstance(answer, str)]
-    assert len(signed) == sum(approved for approved, _ in taken) == desk.audit_log.count(b"\n")
-
-
 async def test_decisions_in_any_order_are_answered_in_the_order_of_the_batch(desk: Desk) -> None:
     messages = ["0x01", "0x02", "0x03"]
     calls = [("personal_sign", message, ADDRESS) for message in messages]

@@ -173,15 +173,6 @@ async def test_a_line_names_the_client(tmp_path: Path) -> None:
     assert [line["request_id"] for line in lines] == [request_id, request_id, "mine-1"]
 
 
-async def test_the_file_is_private_and_is_appended_to_after_a_restart(tmp_path: Path) -> None:
-    for _ in range(2):
-        async with running_server(tmp_path / "data", dev_accounts=True) as server:
-            await RpcClient(server).call("eth_sign", ADDRESS, MESSAGE)
-
-    assert len(audited(server)) == 2
-    assert server.settings.audit_file.stat().st_mode & 0o777 == 0o600
-
-
 async def test_a_truncated_line_spoils_no_other(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "audit.log").write_bytes(b'{"at":"2026-01-31T12:00:00.000Z","meth')

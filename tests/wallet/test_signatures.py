@@ -26,7 +26,6 @@ PUBLISHED = (
     "07299936d304c153f6443dfa05f40ff007d72911b6f72307f996231605b915621c"
 )
 """Of the example, by the key that is Keccak-256 of `cow`: in EIP-712 and in the contract's source."""
-DEVELOPMENT_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 OWN_CHAIN = "0x7a69"
 PAGE = "https://dapp.example"
 GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
@@ -194,13 +193,6 @@ async def test_typed_data_scheme_eip191_signs_typed_data_as_a_message(tmp_path: 
 
     digest = personal_message_hash(read_typed_data(mail()).preimage)
     assert recover_address(digest, bytes.fromhex(signature[2:])).lower() == COW
-
-
-@each_row("method", ["eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4"])
-async def test_typed_data_is_signed_by_each_of_its_methods(rpc: RpcClient, method: str) -> None:
-    [vector] = [each for each in vectors("typed_data.json") if each["key"] == DEVELOPMENT_KEY]
-
-    assert await rpc.call(method, DEVELOPMENT_ADDRESS, vector["typed_data"]) == vector["signature"]
 
 
 @each_row("method", ["eth_accounts", "eth_requestAccounts", "personal_listAccounts"])
