@@ -218,22 +218,6 @@ def test_an_allowance_is_a_warning_and_one_without_end_is_called_so(amount: int,
     assert [text[: len(warning or "")] for text in texts(lines, "WARNING")] == ([warning] if warning else [])
 
 
-def test_an_allowance_by_a_permit() -> None:
-    signature = "permit(address,address,uint256,uint256,uint8,bytes32,bytes32)"
-    words = (ALICE, SPENDER, UNLIMITED, 1_700_000_000, 27, 1, 2)
-
-    lines = explained("eth_sendTransaction", call(signature, *words))
-
-    assert texts(lines, "")[:5] == [
-        f"  owner: {ALICE}",
-        f"  spender: {SPENDER}",
-        f"  value: {UNLIMITED}",
-        "  deadline: 1700000000 (2023-11-14T22:13:20.000Z)",
-        "  v: 27",
-    ]
-    assert texts(lines, "WARNING")[0].startswith("UNLIMITED")
-
-
 @each_row(
     ("signature", "words", "standard", "shown"),
     [
@@ -248,6 +232,12 @@ def test_an_allowance_by_a_permit() -> None:
         ("increaseAllowance(address,uint256)", (SPENDER, 7), "ERC-20", f"  spender: {SPENDER}"),
         ("decreaseAllowance(address,uint256)", (SPENDER, 7), "ERC-20", f"  spender: {SPENDER}"),
         ("setApprovalForAll(address,bool)", (SPENDER, 0), "ERC-721", "  approved: false"),
+        (
+            "permit(address,address,uint256,uint256,uint8,bytes32,bytes32)",
+            (ALICE, SPENDER, UNLIMITED, 1_700_000_000, 27, 1, 2),
+            "UNLIMITED",
+            "  deadline: 1700000000 (2023-11-14T22:13:20.000Z)",
+        ),
         ("setApprovalForAll(address,bool)", (SPENDER, 1), "EVERY token", "  approved: true"),
         (
             "transfer(address,uint256)",
