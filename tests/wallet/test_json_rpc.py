@@ -212,19 +212,6 @@ def assert_explained(answer: Any) -> None:
         assert answer["error"]["message"]
 
 
-@each_row("method", EVERY_METHOD)
-async def test_wrong_parameters_at_every_place_get_a_clear_error(one_wallet: RpcClient, method: str) -> None:
-    params: list[Any] = [{"from": wrong} for wrong in WRONG]
-    for wrong in WRONG:
-        params += [[wrong], [DEVELOPMENT_ADDRESS, wrong], [wrong, DEVELOPMENT_ADDRESS], [wrong] * 4]
-    for calls in (params[:90], params[90:]):
-        batch = [{"jsonrpc": "2.0", "id": 1, "method": method, "params": each} for each in calls]
-        for answer in (await one_wallet.post(json.dumps(batch).encode())).json:
-            assert_explained(answer)
-
-    assert DEVELOPMENT_ADDRESS in await one_wallet.call("eth_accounts")
-
-
 _QUICK = [method for method in EVERY_METHOD if method not in ("personal_newAccount", "personal_importRawKey")]
 _value = st.one_of(inputs.values, st.sampled_from(WRONG))
 
