@@ -63,10 +63,11 @@ def plain_mail() -> dict[str, Any]:
 
 
 PERSON = members("string name")
+NO_OBJECTS: list[Any] = [None, [], "{}"]
 REFUSED: list[tuple[Any, str]] = [
     *(
         (given, "typed data must be an object with types, primaryType, domain, message")
-        for given in (None, [], "{}")
+        for given in NO_OBJECTS
     ),
     *(
         (changed(mail(), name, ABSENT), f"{name} is missing")
