@@ -277,69 +277,49 @@ async def test_only_the_first_of_closed_connections_is_announced(node: Node, fak
 @each_row(
     "result", ['"0x1"', "null", '{"a": 1.50, "b":[1e3,123456789012345678901234567890], "a\\u0041":"}"}', "[]"]
 )
-async def test_results_are_passed_on_as_written(node: Node, fake: FakeNode, answer: str, result: str) -> None:
-    fake.script.append(body(answer % result))
+def test_results_are_read_as_they_are_written(answer: str, result: str) -> None:
+    (read,) = read_answers((answer % result).encode(), 1)
 
-    (passed,) = await node.forward([PRICE])
-
-    assert orjson.dumps(passed).strip() == result.encode()
+    assert isinstance(read, bytes)
+    assert read.strip() == result.encode()
 
 
 @each_row(
-    ("error", "data"),
+    ("answer", "expected"),
     [
-        ('{"code":3,"message":"reverted"}', None),
-        ('{"code":3,"message":"reverted","data":null}', "null"),
-        ('{"code":3,"message":"reverted","data":{"reason": 1.0}}', '{"reason": 1.0}'),
+        ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no"}}', [(3, "no", None)]),
+        ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no","data":null}}', [(3, "no", b"null")]),
+        ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no","data":[ 1.0]}}', [(3, "no", b"[ 1.0]")]),
+        (
+            '{"jsonrpc":"2.0","id":1,"error":{"code":"x","message":5}}',
+            [(-32603, "The node gave no reason.", None)],
+        ),
+        (
+            '[{"jsonrpc":"2.0","id":3,"result":"c"}, {"jsonrpc":"2.0","id":9,"result":"?"},'
+            ' {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}]',
+            [
+                (-32601, "no", None),
+                (-32603, "The node's answer leaves this call of the batch out.", None),
+                b'"c"',
+            ],
+        ),
+        (
+            '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}',
+            [(-32600, "no batches", None)] * 2,
+        ),
     ],
 )
-async def test_errors_are_passed_on_with_their_data_as_they_were_written(
-    node: Node, fake: FakeNode, error: str, data: str | None
+def test_answers_are_in_the_order_of_the_calls_and_errors_have_their_data_as_written(
+    answer: str, expected: list[Any]
 ) -> None:
-    fake.script.append(body(f'{{"jsonrpc":"2.0","id":1,"error":{error}}}'))
+    read = read_answers(answer.encode(), len(expected))
 
-    (passed,) = await node.forward([PRICE])
-
-    assert isinstance(passed, NodeError)
-    assert (passed.rpc_code, passed.detail, passed.has_data) == (3, "reverted", data is not None)
-    assert data is None or orjson.dumps(passed.data) == data.encode()
-
-
-async def test_a_malformed_error_becomes_an_internal_error(node: Node, fake: FakeNode) -> None:
-    fake.script.append(body('{"jsonrpc":"2.0","id":1,"error":{"code":"x","message":5}}'))
-
-    (error,) = await node.forward([PRICE])
-
-    assert isinstance(error, NodeError)
-    assert (error.rpc_code, error.detail) == (-32603, "The node gave no reason.")
-
-
-async def test_answers_of_a_batch_are_ordered_and_missing_ones_are_errors(node: Node, fake: FakeNode) -> None:
-    fake.script.append(
-        body(
-            '[{"jsonrpc":"2.0","id":3,"result":"c"}, {"jsonrpc":"2.0","id":9,"result":"?"},'
-            ' {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}]'
-        )
-    )
-
-    first, second, third = await node.forward([PRICE] * 3)
-
-    assert isinstance(first, NodeError)
-    assert isinstance(second, NodeError)
-    assert (first.rpc_code, second.rpc_code, second.detail) == (
-        -32601,
-        -32603,
-        "The node's answer leaves this call of the batch out.",
-    )
-    assert orjson.dumps(third) == b'"c"'
-
-
-async def test_one_error_for_a_batch_is_the_error_of_each_call(node: Node, fake: FakeNode) -> None:
-    fake.script.append(body('{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'))
-
-    answers = await node.forward([PRICE] * 2)
-
-    assert [isinstance(each, NodeError) and each.detail for each in answers] == ["no batches"] * 2
+    assert [
+        (each.rpc_code, each.detail, orjson.dumps(each.data) if each.has_data else None)
+        if isinstance(each, NodeError)
+        else each
+        for each in read
+    ] == expected
 
 
 GARBAGE = [
@@ -354,19 +334,13 @@ GARBAGE = [
 
 
 @each_row("answer", GARBAGE, ids=range(len(GARBAGE)))
-@each_row("calls", [[PRICE], [PRICE, PRICE]], ids=["alone", "batch"])
-async def test_an_answer_that_is_no_json_rpc_is_called_so(
-    node: Node, fake: FakeNode, answer: bytes, calls: list[RpcCall]
-) -> None:
-    fake.script.append(body(answer))
-
-    if answer == b"[]" and len(calls) > 1:
-        assert all(isinstance(each, NodeError) for each in await node.forward(calls))
-    else:
-        with pytest.raises(NoNodeError, match="does not speak JSON-RPC"):
-            await node.forward(calls)
-
-    assert await node.forward([PRICE]) != []
+def test_an_answer_that_is_no_json_rpc_is_called_so(answer: bytes) -> None:
+    for count in (1, 2):
+        if answer == b"[]" and count > 1:
+            assert all(isinstance(each, NodeError) for each in read_answers(answer, count))
+        else:
+            with pytest.raises(NoNodeError, match="does not speak JSON-RPC"):
+                read_answers(answer, count)
 
 
 @each_row("status", [301, 429, 503])
