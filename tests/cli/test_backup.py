@@ -9,8 +9,7 @@ import pytest
 
 from bridge_server.storage.backup import read_record
 from tests.cli.conftest import Invoke, Operating, damaged
-from tests.support.command import run_command, watched_server
-from tests.support.rows import each_row
+from tests.support.command import watched_server
 from tests.support.server import RunningServer
 
 PASSPHRASE = "a passphrase of the test"
@@ -37,16 +36,6 @@ async def test_a_running_server_is_copied_to_a_new_file(
     assert document == {"file": str(second), "bytes": second.stat().st_size}
     assert refused == f"{taken} exists already: name a new file"
     assert taken.read_text() == "precious"
-
-
-@each_row("target", ["copy.sqlite3", "nowhere/copy.sqlite3"])
-def test_a_missing_database_is_one_line_on_standard_error(tmp_path: Path, target: str) -> None:
-    finished = run_command("backup", tmp_path / target, "--data-dir", tmp_path / "none")
-
-    assert (finished.exit_code, finished.out) == (2, "")
-    (line,) = finished.err.splitlines()
-    assert line.startswith(f"bridge-server: there is no database at {tmp_path / 'none'}")
-    assert not (tmp_path / "none").exists()
 
 
 @pytest.fixture
@@ -165,12 +154,10 @@ def test_a_new_machine_gets_the_backup(changed: Operating, tmp_path: Path, invok
     elsewhere = Operating(invoke, tmp_path / "elsewhere")
 
     said = elsewhere.text("restore", tmp_path / "backup.sqlite3").splitlines()
-    other = Operating(invoke, tmp_path / "other").json("restore", tmp_path / "backup.sqlite3")
 
     assert said[0].startswith(f"{tmp_path / 'elsewhere' / 'bridge.sqlite3'}: restored, ")
     assert said[1] == "there was no database before"
     assert projects(elsewhere) == ["first"]
-    assert other["kept"] is None
 
 
 def test_a_database_that_cannot_be_read_is_kept_with_its_log(changed: Operating, tmp_path: Path) -> None:
