@@ -194,25 +194,3 @@ async def test_a_notification_that_lapsed_was_not_marked_in_bulk(
     await eventually(swept)
     (shown,) = (await admin.get("/admin/projects/app/notifications")).json["notifications"]
     assert (shown["figures"]["sent"], shown["figures"]["bulk_marked"]) == (1, 0)
-
-
-@pytest.mark.own_server
-async def test_notifications_that_the_operator_marked_are_kept_as_long_as_others(
-    admin: AdminClient, app: str, reader: InboxClient
-) -> None:
-    for title in ("1", "2"):
-        await admin.notify("app", app, "news", reader.account, notification_id=title)
-    await admin.post(f"/admin/accounts/{reader.account}/inbox/read", {"ids": ["1"]})
-    await reader.mark(["2"])
-    path = f"/admin/accounts/{reader.account}/inbox"
-    admin.clock.advance(90 * 86_400 - 0.001)
-    before = (await admin.get(path)).json["notifications"]
-    admin.clock.advance(0.001)
-
-    async def swept() -> bool:
-        return not (await admin.get(path)).json["notifications"]
-
-    await eventually(swept)
-    assert [one["read_by"] for one in before] == ["user", "bulk"]
-    listed = (await admin.get("/admin/projects/app/notifications")).json["notifications"]
-    assert [one["figures"]["bulk_marked"] for one in listed] == [0, 1]

@@ -40,10 +40,10 @@ class Desk:
     def destination(self) -> str:
         return f"http://127.0.0.1:{self.receiver.port}"
 
-    async def owe(self, count: int = 1) -> None:
+    async def owe(self, count: int = 1, path: str = "/hook") -> None:
         """Owe the webhook of a project so many messages."""
         await self.admin.create("app", "news")
-        await self.admin.put("/admin/projects/app/webhook", {"url": self.receiver.url()})
+        await self.admin.put("/admin/projects/app/webhook", {"url": self.receiver.url(path)})
         for number in range(count):
             await self.admin.subscribe("app", plain_account(number))
 
@@ -148,22 +148,6 @@ async def test_retrying_sends_a_message_before_its_time(desk: Desk) -> None:
     (await desk.admin.post(f"{OUTBOX}/{found['id']}/retry")).problem(404)
 
 
-@pytest.mark.own_server
-async def test_a_dead_letter_that_two_operators_retry_is_put_back_once(desk: Desk) -> None:
-    [found] = await desk.die()
-    before = len(desk.receiver.requests)
-    desk.receiver.otherwise = hang
-
-    answers = await asyncio.gather(*(desk.admin.post(f"{OUTBOX}/{found['id']}/retry") for _ in range(5)))
-    await desk.receiver.got(before + 1)
-    assert {answer.status for answer in answers} <= {200, 409}
-    assert 200 in {answer.status for answer in answers}
-    desk.receiver.released.set()
-
-    await desk.gone()
-    assert len(desk.receiver.requests) == before + 1
-
-
 async def test_a_message_that_is_being_sent_is_left_alone(desk: Desk) -> None:
     desk.receiver.otherwise = hang
     await desk.owe()
@@ -226,35 +210,7 @@ async def test_all_dead_ones_of_a_destination_are_retried_or_dropped_once_each(d
     assert len(await desk.come_to("waiting")) == len(await desk.listed()) == 1
 
 
-@pytest.mark.own_server
-async def test_dead_ones_that_are_retried_are_delivered_once_each(desk: Desk) -> None:
-    await desk.die(3)
-    before = len(desk.receiver.requests)
-    desk.receiver.otherwise = status(200)
-
-    await desk.admin.post(f"{OUTBOX}/retry-dead", {"destination": desk.destination})
-
-    await desk.gone()
-    ids = [got.headers["webhook-id"] for got in desk.receiver.requests[before:]]
-    assert len(ids) == len(set(ids)) == 3
-
-
-async def test_pages_have_every_message_once_newest_first(desk: Desk) -> None:
-    desk.receiver.otherwise = status(500)
-    await desk.owe(5)
-    await desk.come_to("waiting", 5, 1)
-
-    for chosen in ("", "?state=waiting"):
-        [whole] = await desk.admin.pages(OUTBOX + chosen, "messages", 10)
-        pages = await desk.admin.pages(OUTBOX + chosen, "messages", 2)
-
-        assert [len(page) for page in pages] == [2, 2, 1]
-        assert [each for page in pages for each in page] == whole
-        rows = [int(each["id"].partition("-")[0]) for each in whole]
-        assert rows == sorted(rows, reverse=True)
-
-
-@pytest.mark.parametrize("purpose", ["push", "device", "call-webhook", "topic-webhook", "unknown"])
+@pytest.mark.parametrize("purpose", ["push", "device", "unknown"])
 async def test_no_message_shows_its_token_its_texts_or_its_secret(desk: Desk, purpose: str) -> None:
     text, secret = b'{"title":"private title","topic":"the-whole-topic"}', "whsec_" + "B" * 32
     message = OutgoingMessage(
@@ -292,19 +248,12 @@ async def attempts(admin: AdminClient, count: int, query: str = "") -> list[dict
     return found
 
 
-async def owe(admin: AdminClient, receiver: WebhookReceiver, count: int) -> None:
-    await admin.create("app", "news")
-    await admin.put("/admin/projects/app/webhook", {"url": receiver.url("/secret-path")})
-    for number in range(count):
-        await admin.subscribe("app", plain_account(number))
-
-
 @pytest.mark.own_server
 async def test_each_attempt_is_listed_with_its_outcome_and_no_content(
     admin: AdminClient, receiver: WebhookReceiver
 ) -> None:
     receiver.script += [status(500), status(200)]
-    await owe(admin, receiver, 1)
+    await Desk(admin, receiver).owe(path="/secret-path")
     [failed] = await attempts(admin, 1)
     [message] = (await admin.get("/admin/outbox")).json["messages"]
     whole = (await admin.get(f"/admin/outbox/{message['id']}")).json
@@ -338,7 +287,7 @@ async def test_each_attempt_is_listed_with_its_outcome_and_no_content(
 async def test_attempts_are_filtered_and_come_page_by_page(
     admin: AdminClient, receiver: WebhookReceiver, server: RunningServer
 ) -> None:
-    await owe(admin, receiver, 3)
+    await Desk(admin, receiver).owe(3)
     assert (await PushClient(server).register()).status == 200
     assert (await PushClient(server).push()).status == 200
     whole = await attempts(admin, 4)

@@ -89,18 +89,6 @@ def summary(merged: dict[str, Any]) -> list[tuple[str, int | None]]:
     return [(each["step"], each["request"] and each["request"]["process"]) for each in merged["steps"]]
 
 
-def test_steps_of_both_are_in_the_order_of_time_and_each_names_its_process() -> None:
-    own = life(step("asked", 10, about="call"), step("answered", 20), step("expires", 50))
-    other = life(
-        step("asked", 10), step("fetched", 12, about="session"), step("answered", 21, about="call"),
-        step("expires", 50),
-    )  # fmt: skip
-
-    merged = merged_life({OWN: own, OTHER: other})
-
-    assert summary(merged) == [("asked", OWN), ("fetched", OTHER), ("answered", OTHER), ("expires", None)]
-
-
 def test_requests_about_the_session_before_and_after_the_call_are_no_steps() -> None:
     own = life(step("asked", 10, about="call"), step("answered", 20, about="call"))
     other = life(

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from bridge_server.admin.traffic_stream import MOST_STREAMS
-from bridge_server.web.traffic import MOST_REQUESTS, MOST_WAITING
+from bridge_server.web.traffic import MOST_WAITING
 from tests.admin.conftest import Observed, change_of, observing, stream_of
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM
 from tests.support.asking import ask
@@ -81,14 +81,6 @@ async def test_pages_go_back_to_the_oldest_and_news_in_order_to_the_newest(obser
     assert (await observed.admin.get("/admin/traffic/6")).problem(404)["type"].endswith("request-not-kept")
 
 
-async def test_only_the_last_requests_are_kept(observed: Observed) -> None:
-    for _ in range(MOST_REQUESTS + 5):
-        await observed.bridge.get("/hello")
-
-    (await observed.admin.get("/admin/traffic/5")).problem(404)
-    assert (await observed.admin.get("/admin/traffic/6")).json["number"] == 6
-
-
 async def test_a_filter_chooses(observed: Observed) -> None:
     session_id = await observed.bridge.open_session()
     await observed.bridge.session(session_id)
@@ -102,16 +94,11 @@ async def test_a_filter_chooses(observed: Observed) -> None:
     for chosen, numbers in (
         ("", [7, 6, 5, 4, 3, 2, 1]),
         ("route:session", [3, 2]),
-        ("-route:session", [7, 6, 5, 4, 1]),
         ("status:404", [6, 3]),
-        ("status:4xx", [6, 5, 3]),
         ("-status:2xx", [6, 5, 3]),
-        ("who:wallet", [4]),
         ("method:put", [4]),
         ("is:errors", [6, 5, 3]),
-        ("is:rpc", []),
         ("is:waits", []),
-        ("hello", []),
         ("unrouted", [6]),
         ("route:session -is:errors", [2]),
         ("not-a-word", []),
@@ -129,10 +116,8 @@ async def test_a_query_that_cannot_be_read_is_refused_with_its_fault(observed: O
         ("filter=status:abc", "status"),
         ("filter=is:odd", "errors"),
         ("filter=session:", "session:"),
-        ("filter=" + "a" * 401, "400"),
         ("filter=" + "a+" * 17, "16"),
         ("after=x", "'x'"),
-        ("since=x", "'x'"),
         ("since=1&wait=x", "wait"),
         ("wait=5", "since"),
         ("limit=0", "limit"),
@@ -273,18 +258,6 @@ async def test_without_a_record_the_answer_says_how_to_keep_one(tmp_path: Path, 
 
             assert problem["type"].endswith("traffic-off")
             assert "traffic = on" in problem["detail"]
-
-
-async def test_in_test_mode_the_contents_are_shown(tmp_path: Path) -> None:
-    async with observing(tmp_path / "data", traffic=False, test=True) as observed:
-        session_id = await observed.bridge.open_session()
-        await observed.bridge.request_call(session_id, "payload")
-
-        called, _ = sorted(await observed.traffic(), key=lambda each: -each["number"])
-
-        assert called["path"] == f"/session/{session_id}/call/new"
-        assert '"payload"' in called["request"]["body"]
-        assert called["call"]["handle"]
 
 
 async def test_only_so_many_waiting_polls_are_shown(

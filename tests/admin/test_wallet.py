@@ -181,23 +181,18 @@ async def test_an_approved_request_is_signed_and_cannot_be_decided_again(desk: D
     assert (decided["id"], decided["state"]) == (approval, "approved")
     assert decided["decided_at"] is not None
     assert await desk.rpc.call("personal_ecRecover", MESSAGE, await asking) == DEVELOPMENT_ADDRESS
+    rejected = desk.asks()
+    [other] = await desk.waiting()
+    assert (await desk.decide(other[:4], "reject"))["state"] == "rejected"
+    with pytest.raises(RpcError, match="4001"):
+        await rejected
+    assert len((await desk.admin.get("/admin/wallet/signatures")).json["signatures"]) == 1
     for decision in ("approve", "reject"):
         answer = await desk.admin.post(f"/admin/approvals/{approval}/{decision}")
         assert answer.problem(409)["detail"] == "The request is not waiting any more: it is approved."
     for name, status in (("abc", 400), ("none", 404), ("%25%25%25%25", 404)):
         (await desk.admin.get(f"/admin/approvals/{name}")).problem(status)
         (await desk.admin.post(f"/admin/approvals/{name}/approve")).problem(status)
-
-
-async def test_a_rejected_request_is_not_signed(desk: Desk) -> None:
-    asking = desk.asks()
-    [approval] = await desk.waiting()
-
-    assert (await desk.decide(approval[:4], "reject"))["state"] == "rejected"
-
-    with pytest.raises(RpcError, match="4001"):
-        await asking
-    assert (await desk.admin.get("/admin/wallet/signatures")).json["signatures"] == []
 
 
 async def test_a_request_is_shown_with_its_data_and_their_description_in_words(desk: Desk) -> None:

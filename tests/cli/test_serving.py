@@ -230,23 +230,6 @@ def test_an_address_has_a_quarter_of_them_and_newcomers_are_served(tmp_path: Pat
     assert "max_address_connections is 64" in line["advice"]
 
 
-def test_silent_connections_of_everybody_leave_room_for_who_asks(tmp_path: Path) -> None:
-    with watched_server(tmp_path, open_files=(256, 256)) as server, ExitStack() as stack:
-        port = URL(server.url).port or 0
-        for _ in range(300):
-            stack.enter_context(client(port, SOMEBODY))  # exempt, as all on this machine
-
-        until(lambda: is_served(port))
-
-
-def is_served(port: int) -> bool:
-    try:
-        with client(port, ANOTHER, get_request("/hello", "Connection: close")) as newcomer:
-            return read_all(newcomer).startswith(b"HTTP/1.1 200 ")
-    except ConnectionError:  # the system was out of descriptors at that moment
-        return False
-
-
 def shown(tmp_path: Path, **settings: Any) -> str:
     return banner(OWN_URL, Settings(data_dir=tmp_path, **settings))
 

@@ -6,7 +6,6 @@ from typing import Any
 from tests.support.asking import Answer
 from tests.support.console_client import ConsoleClient, elements, make_project, subscribe, subscribe_crowd
 from tests.support.engines import database_of
-from tests.support.rows import each_row
 
 ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 OTHER = "test:chain:other"
@@ -82,22 +81,6 @@ async def test_a_notification_shows_its_figures_and_each_account_with_its_outcom
     assert (await console.get(f"{path}9999")).status == 404
     assert (await console.get(f"{path}?outcome=nonsense")).status == 400
     assert (await console.get(f"{path}?after=nonsense")).status == 400
-
-
-async def test_the_accounts_of_a_notification_come_page_by_page(console: ConsoleClient) -> None:
-    await make_project(console, "crowded", "news")
-    await subscribe(console, "crowded", ACCOUNT)
-    subscribe_crowd(console, 60, ACCOUNT, "crowded")
-    await send(console, "crowded", title="Crowd", audience="all")
-    place, seen = await notification(console, "crowded"), []
-
-    while place:
-        page = await console.page(place.partition("#")[0].replace("&amp;", "&"))
-        seen += re.findall(r">(test:crowd:crowded-\d+)<", page)
-        following = re.search(r'href="([^"]+)">Next page', page)
-        place = following[1] if following else ""
-
-    assert len(seen) == len(set(seen)) == 60
 
 
 async def test_an_account_that_did_not_get_it_is_explained(console: ConsoleClient) -> None:
@@ -211,14 +194,10 @@ async def test_a_period_that_cannot_be_is_explained_and_the_usual_one_is_shown(
     await make_project(console, "period", "news")
     path = "/console/analytics?project_id=period"
 
-    for query, words in (
-        ("&from=2026-02-30", "from must be a day"),
-        ("&from=2020-01-01", "The period is too long"),
-        ("&from=2026-02-02&to=2026-02-01", "ends before it begins"),
-    ):
-        page = await console.page(path + query)
-        assert words in page
-        assert "0 notifications" in page
+    page = await console.page(f"{path}&from=2026-02-02&to=2026-02-01")
+
+    assert "ends before it begins" in page
+    assert "0 notifications" in page
 
 
 async def test_many_projects_are_chosen_by_their_id(console: ConsoleClient) -> None:
@@ -338,30 +317,6 @@ async def test_all_faults_stand_at_their_fields_at_once_and_the_fields_stay(cons
     assert "line 4 has a wrong checksum" in page
     assert ">65</span> of 64 characters" in page
     assert 'value="javascript:alert(1)"' in page
-
-
-@each_row(
-    ("fields", "name"),
-    [
-        ({"type": "gone"}, "type"),
-        ({"audience": "type", "audience_type": "gone"}, "audience_type"),
-        ({"accounts": " \n "}, "accounts"),
-        ({"accounts": "\n".join(f"test:chain:{each}" for each in range(501))}, "accounts"),
-        ({"title": "  "}, "title"),
-        ({"title": "\U0001f600" * 65}, "title"),
-        ({"notification_id": ""}, "notification_id"),
-    ],
-)
-async def test_each_field_has_its_fault(console: ConsoleClient, fields: dict[str, str], name: str) -> None:
-    await make_project(console, "each", "news")
-
-    for do in ("check", "send"):
-        answer = await submit(console, "each", do, **fields)
-
-        page = answer.body.decode()
-        assert answer.status == 400
-        assert {a.get("name") for _, a in elements(page) if a.get("aria-invalid") == "true"} == {name}
-        assert 'class="fault"' in page
 
 
 async def test_characters_are_counted_as_code_points_of_one_line(console: ConsoleClient) -> None:
