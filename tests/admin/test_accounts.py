@@ -62,22 +62,6 @@ async def test_an_account_is_shown_with_subscription_bucket_and_last_notificatio
     assert shown == {"account": reader.account, "projects": [project], "devices": [], "deliveries": []}
 
 
-async def test_the_bucket_fills_while_time_passes(admin: AdminClient, app: str, reader: InboxClient) -> None:
-    await admin.notify("app", app, "news", reader.account)
-    await admin.notify("app", app, "news", reader.account)
-    nine = "2027-01-15T09:00:00.000Z"
-
-    for seconds, tokens, full_at, next_token_at in (
-        (1_799.999, 0, nine, "2027-01-15T08:30:00.000Z"),
-        (0.001, 1, nine, nine),
-        (1_800, 2, None, None),
-    ):
-        admin.clock.advance(seconds)
-        (project,) = (await view(admin, reader.account))["projects"]
-        bucket = {"tokens": tokens, "full_at": full_at, "next_token_at": next_token_at}
-        assert project["bucket"] == bucket
-
-
 async def test_one_project_is_shown_when_it_is_asked_for_also_to_an_account_that_has_left(
     admin: AdminClient, app: str, reader: InboxClient
 ) -> None:

@@ -243,28 +243,6 @@ def line(path: str, process: int) -> str:
     return str({"path": path, "process": process})
 
 
-async def test_requests_of_two_processes_are_written_in_the_order_of_time(following: Following) -> None:
-    following.own("/1")
-    following.other("/2")
-    following.own("/3")
-    following.other("/4")
-    assert following.paths() == []  # the other process may still have something to send
-    await following.arrived()
-    assert following.paths() == []
-
-    following.clock.advance(1)
-
-    events = following.pushed()
-    assert [orjson.loads(lines[-1].removeprefix("data: "))["path"] for lines in events] == [
-        "/1", "/2", "/3", "/4"
-    ]  # fmt: skip
-    assert [lines[0] for lines in events] == ["id: 1:1,2:0", "id: 1:1,2:1", "id: 1:2,2:1", "id: 1:2,2:2"]
-    following.other("/5")
-    await following.arrived()
-    following.clock.advance(1)
-    assert following.paths() == [line("/5", OTHER)]
-
-
 async def test_what_is_written_at_once_has_a_bound_for_all_processes_together(following: Following) -> None:
     for number in range(MOST_AT_ONCE):
         following.own(f"/own-{number}")

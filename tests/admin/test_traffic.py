@@ -147,19 +147,6 @@ async def test_a_long_poll_is_shown_while_it_waits_and_keeps_its_number(observed
     assert (await observed.traffic("?filter=is:waits"))[0]["status"] == 499  # its client has left
 
 
-async def test_a_client_that_waits_for_news_gets_the_next_request(observed: Observed) -> None:
-    await observed.bridge.get("/hello")
-    waiting = asyncio.create_task(observed.admin.get("/admin/traffic?since=1&wait=20&filter=route:info"))
-    await asyncio.sleep(0)
-    await observed.bridge.get("/hello")
-    await observed.bridge.get("/info")
-
-    answer = (await waiting).json
-
-    assert [each["route"] for each in answer["requests"]] == ["info"]
-    assert change_of(answer["last"]) == 3
-
-
 async def test_requests_of_the_operator_and_of_readers_are_left_out(observed: Observed) -> None:
     await observed.admin.get("/admin/projects")
     await observed.admin.get(f"/admin/accounts/{ETHEREUM}/devices")
@@ -333,8 +320,3 @@ async def test_a_call_that_is_gone_is_known_as_far_as_the_record_goes(observed: 
 
     assert (life["state"], life["expires_at"]) == ("gone", None)
     assert [step["step"] for step in life["steps"]] == ["asked"]
-
-
-@each_row("handle", ["x", "A" * 22, "%00", "A" * 23, "%C3%A9" * 22, "=" * 22])
-async def test_a_handle_that_names_no_call_is_not_found(observed: Observed, handle: str) -> None:
-    (await observed.admin.get(f"/admin/traffic/calls/{handle}")).problem(404)

@@ -19,7 +19,7 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.store import enqueue
 from bridge_server.storage.data_directory import held
-from tests.cli.conftest import Invoke, Operating, attended_server
+from tests.cli.conftest import Invoke, Operating
 from tests.support import fcm_service
 from tests.support.admin_client import ETHEREUM
 from tests.support.clock import ManualClock
@@ -30,7 +30,6 @@ from tests.support.push_client import TOPIC, PushClient
 from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, PushServices, running_push_services
 from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
-from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, status
 
 HOOK, OTHER = "https://app.example.org/hook", "https://other.example.org/hook"
@@ -150,29 +149,6 @@ def test_an_impossible_command_prints_one_line_and_changes_nothing(
 ) -> None:
     assert fault in owing.refusal("outbox", *arguments).lower()
     assert len(owing.json("outbox", "list")["messages"]) == 3
-
-
-async def test_a_running_server_sends_again_what_a_command_retries(
-    tmp_path: Path, invoke: Invoke, receiver: WebhookReceiver
-) -> None:
-    receiver.otherwise = status(500)
-    clock = ManualClock(SystemClock().now_ms() + 60_000)  # so that the command's time is past for the server
-    async with attended_server(tmp_path / "data", invoke, clock, allow_private_webhooks=True) as attended:
-        await attended.admin.create("app", "news")
-        await attended.admin.put("/admin/projects/app/webhook", {"url": receiver.url()})
-        await attended.admin.subscribe("app", "test:chain:1")
-
-        async def waits() -> bool:
-            messages = (await attended.json("outbox", "list"))["messages"]
-            return [each["state"] for each in messages] == ["waiting"]
-
-        await eventually(waits)
-        [found] = (await attended.json("outbox", "list"))["messages"]
-        receiver.otherwise = status(200)
-
-        await attended.lines("outbox", "retry", found["id"])
-
-        await receiver.got(2)
 
 
 async def webhook_test(invoke: Invoke, receiver: WebhookReceiver, *options: str, **settings: str) -> Result:

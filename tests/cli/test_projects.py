@@ -61,9 +61,12 @@ def test_a_project_has_an_id_that_is_made_from_its_name(
     assert all(map(re.fullmatch, ids, made)), made
 
 
-def test_create_prints_the_secret_once_and_says_so(operate: Operating) -> None:
+def test_create_prints_the_secret_once_and_projects_are_listed_oldest_first(
+    operate: Operating,
+) -> None:
     printed = operate.text("project", "create", "My app 😀", "--id", "my-app")
-    made = operate.json("project", "create", "Other")
+    made = operate.json("project", "create", "A much longer name", "--id", "a-longer-id")
+    heading, first, second = operate.text("project", "list").splitlines()
 
     assert printed.startswith("project  my-app\nname     My app 😀\nsecret   ")
     assert "not shown again" in printed
@@ -72,19 +75,10 @@ def test_create_prints_the_secret_once_and_says_so(operate: Operating) -> None:
     later = operate.text("project", "show", "my-app") + operate.text("project", "show", "my-app", "--json")
     assert found[1] not in later + operate.text("project", "list")
     assert re.fullmatch("bsk_[A-Za-z0-9_-]{43}", made.pop("secret")["secret"])
-    assert made == operate.json("project", "show", "other")
-
-
-def test_projects_are_listed_oldest_first(app: Operating) -> None:
-    app.text("project", "create", "A much longer name", "--id", "a-longer-id")
-
-    heading, *rows = app.text("project", "list").splitlines()
-
+    assert made == operate.json("project", "show", "a-longer-id")
     assert heading == "project      name                created"
-    assert re.fullmatch(rf"app          My app              {INSTANT}", rows[0])
-    assert re.fullmatch(rf"a-longer-id  A much longer name  {INSTANT}", rows[1])
-    listed = app.json("project", "list")["projects"]
-    assert [each["project_id"] for each in listed] == ["app", "a-longer-id"]
+    assert re.fullmatch(rf"my-app       My app 😀 +{INSTANT}", first)
+    assert re.fullmatch(rf"a-longer-id  A much longer name  {INSTANT}", second)
 
 
 def test_empty_lists_are_said_in_words_and_empty_in_json(app: Operating) -> None:

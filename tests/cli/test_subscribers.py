@@ -110,32 +110,25 @@ def test_exported_subscribers_are_imported_unchanged_also_those_of_later_types(
     assert list(subscribed(app).values())[:4] == [["news"], ["news", "deals"], [], ["news", "deals", "later"]]
 
 
-def test_export_to_a_file_replaces_it_and_leaves_no_other(app: Operating, tmp_path: Path) -> None:
+def test_an_export_replaces_a_file_also_by_its_link_and_one_that_fails_leaves_what_was_there(
+    app: Operating, tmp_path: Path
+) -> None:
     folder = tmp_path / "exports"
     folder.mkdir()
-    file, link = folder / "real", folder / "link"
-    file.write_text("old")
+    file, link, pipe = write(folder / "real", "old"), folder / "link", folder / "pipe"
     link.symlink_to(file)
+    os.mkfifo(pipe)
     app.text("subscriber", "add", "app", ETHEREUM)
 
+    app.refusal("subscriber", "export", "none", link)
+    assert file.read_text() == "old\n"
+    refusal = app.refusal("subscriber", "export", "app", pipe)
+    assert refusal == f"{pipe} is not a file: name one, or - for standard output"
     assert app.json("subscriber", "export", "app", link) == {"file": str(link), "subscribers": 1}
 
     assert file.read_text() == f'{{"account":"{ETHEREUM}"}}\n'
-    assert link.is_symlink()
-    assert sorted(path.name for path in folder.iterdir()) == ["link", "real"]
-
-
-def test_an_export_that_fails_leaves_what_was_there(app: Operating, tmp_path: Path) -> None:
-    file, pipe = write(tmp_path / "kept", "old"), tmp_path / "pipe"
-    os.mkfifo(pipe)
-
-    app.refusal("subscriber", "export", "none", file)
-    refusal = app.refusal("subscriber", "export", "app", pipe)
-
-    assert refusal == f"{pipe} is not a file: name one, or - for standard output"
-    assert pipe.is_fifo()
-    assert file.read_text() == "old\n"
-    assert not list(tmp_path.glob("*.partial"))
+    assert (link.is_symlink(), pipe.is_fifo()) == (True, True)
+    assert sorted(path.name for path in folder.iterdir()) == ["link", "pipe", "real"]
 
 
 def test_every_form_of_line_is_imported(app: Operating, tmp_path: Path) -> None:

@@ -4,14 +4,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
-from aiohttp import web
 from structlog.testing import capture_logs
 
-from bridge_server.assembly.application import build_app
 from bridge_server.settings.settings import Settings
-from bridge_server.web.serving import runner_of
 from tests.support.asking import ask
 from tests.support.console_client import FORM, ConsoleClient, new_link, sign_out_all
 from tests.support.rows import each_row
@@ -223,25 +219,6 @@ async def test_without_a_console_or_with_one_on_its_own_port_there_is_none(
             "/console", PROJECTS, "/console/sign-in?link=x", "/console/events", "/console/static/x.css",
         ):  # fmt: skip
             (await ask(server, "GET", path)).problem(404)
-
-
-async def test_the_own_port_has_the_console_alone(tmp_path: Path) -> None:
-    built = build_app(Settings(data_dir=tmp_path / "data", console=True, console_port=0))
-    assert built.console is not None
-    main, console = runner_of(built.application), runner_of(built.console)
-    try:
-        await main.setup()
-        await console.setup()
-        await web.TCPSite(console, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{console.addresses[0][1]}"
-        async with aiohttp.ClientSession() as client:
-            async with client.get(f"{url}/console/projects") as answer:
-                assert answer.status == 401
-            async with client.get(f"{url}/info") as answer:
-                assert answer.status == 404
-    finally:
-        await console.cleanup()
-        await main.cleanup()
 
 
 def test_a_port_without_a_console_is_a_mistake(tmp_path: Path) -> None:

@@ -312,7 +312,7 @@ async def test_sessions_are_listed_without_their_ids_page_by_page(
     assert (await console.get(f"{SESSIONS}?after=x")).status == 400
 
 
-async def test_a_session_has_its_timeline_and_its_requests(
+async def test_a_session_has_its_timeline_and_its_requests_until_the_operator_ends_it(
     console: ConsoleClient, bridge: BridgeClient
 ) -> None:
     session_id = await bridge.open_session()
@@ -331,15 +331,8 @@ async def test_a_session_has_its_timeline_and_its_requests(
     link = re.search(r'href="(/console/traffic/\d+\?filter=session:[^"]+)"', page)
     assert link is not None
     assert (await console.page(link[1])).count('<tr id="request-') == 3
-
-
-async def test_the_operator_ends_a_session(console: ConsoleClient, bridge: BridgeClient) -> None:
-    session_id = await bridge.open_session()
     place = await place_of(console)
-
-    page = await console.change(place, "end")
-
-    assert "The session is ended, with its calls." in page
+    assert "The session is ended, with its calls." in await console.change(place, "end")
     assert (await bridge.session(session_id)).status == 404
     assert (await console.get(place)).status == 404
 
