@@ -12,9 +12,8 @@ from bridge_server.assembly.application import build_app
 from bridge_server.kit.fixtures.run import ServerInProcess, serving
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import SettingsError, load_settings, settings_of
-from tests.admin.conftest import Observed, observing
+from tests.admin.conftest import Observed
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
-from tests.support.push_client import PushClient
 from tests.support.rows import each_row
 from tests.support.server import running_server
 
@@ -56,19 +55,6 @@ async def test_totals_since_the_start_and_of_the_last_minute(
     later = (await observed.admin.get("/admin/stats")).json
     assert later["sessions"] == {"living": 9, "since_start": 10, "last_minute": 1}
     assert later["up_seconds"] == 61
-
-
-async def test_pushes_are_counted_by_their_outcome(tmp_path: Path) -> None:
-    async with observing(tmp_path / "data", test=True) as observed:
-        push = PushClient(observed.admin.server)
-        await push.register(type="fcm")
-        await push.push()
-
-        stats = (await observed.admin.get("/admin/stats")).json
-        pushed = await observed.traffic("?filter=who:bridge route:fcm")
-
-    assert stats["pushes"]["fcm"] == {"delivered": 1}
-    assert [(each["path"], each["status"]) for each in pushed] == [("fcm:…", 200)]
 
 
 def test_memory_is_known_where_proc_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,7 +172,7 @@ async def test_an_approved_request_is_signed_and_cannot_be_decided_again(desk: D
     assert await desk.rpc.call("personal_ecRecover", MESSAGE, await asking) == DEVELOPMENT_ADDRESS
     rejected = desk.asks()
     [other] = await desk.waiting()
-    assert (await desk.decide(other[:4], "reject"))["state"] == "rejected"
+    assert (await desk.decide(other[:8], "reject"))["state"] == "rejected"
     with pytest.raises(RpcError, match="4001"):
         await rejected
     assert len((await desk.admin.get("/admin/wallet/signatures")).json["signatures"]) == 1

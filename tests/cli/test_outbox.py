@@ -182,7 +182,7 @@ async def test_a_refusal_is_one_line_and_exit_code_1_and_a_private_address_is_no
     result = await webhook_test(invoke, receiver)
     as_json = await webhook_test(invoke, receiver, "--json")
     guarded = await webhook_test(invoke, receiver, allow_private_webhooks="false")
-    no_url = invoke("webhook", "test", "ftp://app.example.org/hook")
+    no_url = await asyncio.to_thread(invoke, "webhook", "test", "ftp://app.example.org/hook")
 
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "bridge-server: the receiver did not take it: the receiver answered 500\n"

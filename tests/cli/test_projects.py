@@ -124,7 +124,7 @@ def test_secrets_rotate_and_are_revoked_by_number(app: Operating) -> None:
     assert "not shown again" in printed
 
     assert "2 live secrets" in app.refusal("project", "rotate-secret", "app")
-    assert app("project", "revoke-secret", "app", "--", "-1").exit_code == 2
+    assert app("project", "revoke-secret", "app", "0").exit_code == 2
     assert app.text("project", "revoke-secret", "app", "1") == "secret 1 is revoked\n"
     assert app.json("project", "rotate-secret", "app")["number"] == 3
     assert app.json("project", "revoke-secret", "app", "2") == {"success": True}

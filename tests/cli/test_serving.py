@@ -293,7 +293,7 @@ def only_line(finished: Finished) -> str:
 
 def test_a_data_directory_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
     rows: list[tuple[Callable[[Path], object], tuple[str, ...]]] = [
-        (lambda folder: folder.write_text("in the way"), ("the data directory ", "cannot be used")),
+
         (newer, ("schema version 9999", "newer program")),
         (lambda folder: (private(folder) / "bridge.sqlite3").write_text("no database " * 100),
          ("bridge.sqlite3 cannot be opened",)),
@@ -347,6 +347,8 @@ def test_a_place_that_is_taken_or_cannot_be_is_one_line(tmp_path: Path) -> None:
             assert not (data_dir / "bridge.sqlite3-wal").exists()
         metrics = only_line(serve(data_dir, BRIDGE_METRICS_PORT=taken, BRIDGE_LOG_LEVEL="error"))
     nowhere = only_line(serve(data_dir, "--host", "192.0.2.1"))
+    (tmp_path / "file").write_text("in the way")
+    below_file = only_line(serve(tmp_path / "file" / "below"))
     no_folder = only_line(serve(data_dir, "--ready-file", f"{tmp_path}/no/ready", BRIDGE_LOG_LEVEL="error"))
     reachable = only_line(serve(tmp_path / "test", "--test", "--host", "0.0.0.0"))
 
@@ -357,6 +359,7 @@ def test_a_place_that_is_taken_or_cannot_be_is_one_line(tmp_path: Path) -> None:
     assert "metrics_port" in metrics
     assert "--port" not in metrics
     assert "cannot listen on 192.0.2.1" in nowhere
+    assert f"the data directory {tmp_path / 'file' / 'below'} cannot be used" in below_file
     assert f"{tmp_path}/no/ready cannot be written: No such file or directory" in no_folder
     assert reachable.endswith("listen on 127.0.0.1, or leave it out")
     assert not (tmp_path / "test").exists()

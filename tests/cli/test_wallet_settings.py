@@ -25,7 +25,6 @@ from tests.support.webpush_service import base64url, from_base64url
 KEY = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 NODE_URL = "https://user:open-sesame@node.example.org/v3/key-in-the-path"
-SECRETS = {"node_url": NODE_URL, "private_keys": KEY, "rpc_token": "speak-friend", "dev_mnemonic": WORDS}
 SECRET_PARTS = ("open-sesame", "key-in-the-path", KEY[:8], KEY[-8:], "speak-friend", "sausage", "yellow")
 BEHIND_A_PROXY = {"BRIDGE_PUBLIC_URL": "https://bridge.example.org"}
 WITH_KEYS = {"BRIDGE_PRIVATE_KEYS": KEY}
@@ -92,20 +91,6 @@ def test_keys_key_files_and_a_node_make_a_wallet(tmp_path: Path) -> None:
         assert settings(data_dir=tmp_path / "none", **one).has_wallet
     [key] = keys_in_settings(settings(private_keys_file=str(file)))
     assert key.address == "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
-
-
-@each_row("form", [(), ("--json",)])
-def test_secrets_are_said_to_be_set_and_nothing_more(
-    invoke: Invoke, set_up: SetUp, form: tuple[str, ...]
-) -> None:
-    more = {"metrics_token": "of-prometheus", "webhook_secret": "whsec_" + "Z" * 32}
-    set_up(**SECRETS, **more)
-
-    result = invoke("config", "check", *form)
-
-    assert result.exit_code == 0
-    assert result.stdout.count("(set)") == len(SECRETS) + len(more)
-    assert not any(secret in result.output for secret in (*SECRET_PARTS, *more.values()))
 
 
 def rpc(server: WatchedServer, method: str) -> Any:
