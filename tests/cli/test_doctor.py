@@ -1,4 +1,4 @@
-"""`doctor`: each thing that can be wrong is found, and said with what to do; also through nginx and Caddy."""
+"""`doctor`: each thing that can be wrong is found, and said with what to do; also through nginx."""
 
 import asyncio
 import json
