@@ -151,12 +151,12 @@ async def test_a_type_has_an_id_of_its_project_that_is_made_if_it_is_left_out(ad
     await admin.create("other", "news", "alerts")
 
     named = (await admin.post(TYPES, {"name": "Breaking news", "type_id": "News.1_a-Z"})).json
-    names = ["News", "news!", "Price alerts", "NEWS", "Änderung", "速報", "News 2", "x" * 63 + " y"]
+    names = ["News", "news!", "Price alerts", "NEWS", "Änderung", "速報", "News 2"]
     made = [(await admin.post(TYPES, {"name": name})).json["type_id"] for name in names]
     again = await admin.post(TYPES, {"name": "Again", "type_id": "news"})
 
     assert named == {"type_id": "News.1_a-Z", "name": "Breaking news", "created_at": NOW}
-    assert made == ["news", "news-2", "price-alerts", "news-3", "anderung", "type", "news-2-2", "x" * 63]
+    assert made == ["news", "news-2", "price-alerts", "news-3", "anderung", "type", "news-2-2"]
     assert again.problem(409)["type"].endswith(":type-exists")
     assert await listed(admin) == ["News.1_a-Z", *made]
     unknown = [await admin.put(f"{TYPES}/alerts", {"name": "A"}), await admin.delete(f"{TYPES}/alerts")]
