@@ -122,7 +122,7 @@ async def test_a_link_signs_in_and_sets_a_cookie_that_no_script_reads_and_behind
     first = (await browser.get("/console")).headers["Location"]
     assert f'<li><a href="{first}" aria-current="page">' in await browser.page(first)
     settings: dict[str, Any] = {"console": True, "public_url": "https://bridge.example.org"}
-    async with running_server(tmp_path / "data", **settings) as behind_tls:
+    async with running_server(tmp_path / "tls", **settings) as behind_tls:
         link = await new_link(behind_tls)
         answer = await ConsoleClient(behind_tls).get(link, headers={"Host": "bridge.example.org"})
     assert re.fullmatch(
