@@ -220,8 +220,8 @@ async def test_the_next_request_sees_what_commands_do_and_the_admin_api_says_the
     ):
         assert (await beside.ask("GET", path, ADMIN_TOKEN)) == (200, await beside.told(*command))
     await beside.told("project", "limits", "app", "--per-hour", "0.001", "--burst", "1")
-    outcomes = [(await beside.notify(new, "news", ETHEREUM))[1] for _ in range(2)]
-    assert [outcome["sent"] for outcome in outcomes] == [[ETHEREUM], []]
+    failed = (await beside.notify(new, "news", ETHEREUM))[1]["failed"]
+    assert [each["reason"] for each in failed] == ["rate_limited"]
     await beside.told("subscriber", "remove", "app", ETHEREUM)
     assert (await beside.notify(new, "news", ETHEREUM))[1]["not_found"] == [ETHEREUM]
     await beside.told("project", "delete", "app", "--yes")
