@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from bridge_server.admin.traffic_stream import MOST_STREAMS
-from bridge_server.web.traffic import MOST_WAITING
+from bridge_server.web.traffic import MOST_REQUESTS, MOST_WAITING
 from tests.admin.conftest import Observed, change_of, observing, stream_of
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM
 from tests.support.asking import ask
@@ -79,6 +79,14 @@ async def test_pages_go_back_to_the_oldest_and_news_in_order_to_the_newest(obser
     assert change_of(last["last"]) == 5
     assert (await observed.admin.get("/admin/traffic/1")).json["route"] == "hello"
     assert (await observed.admin.get("/admin/traffic/6")).problem(404)["type"].endswith("request-not-kept")
+
+
+async def test_only_the_last_requests_are_kept(observed: Observed) -> None:
+    for _ in range(MOST_REQUESTS + 5):
+        await observed.bridge.get("/hello")
+
+    (await observed.admin.get("/admin/traffic/5")).problem(404)
+    assert (await observed.admin.get("/admin/traffic/6")).json["number"] == 6
 
 
 async def test_a_filter_chooses(observed: Observed) -> None:
