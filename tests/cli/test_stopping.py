@@ -17,6 +17,7 @@ import pytest
 from yarl import URL
 
 from bridge_server.kernel.clock import SystemClock
+from bridge_server.kit.testing.fake_node import hang, open_fake_node
 from bridge_server.kit.testing.server import environment_without_settings
 from bridge_server.settings.settings import Settings
 from tests.support.clock import ManualClock
@@ -28,6 +29,7 @@ from tests.support.programs import fork_server
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.support.waiting import eventually, until
+from tests.wallet.rig import ZERO_HASH, transaction
 
 _BUSY_PROGRAM = """
 import asyncio, sys, time
@@ -318,6 +320,28 @@ async def stream_reader(
     return client_that_reads_nothing(
         URL(server.url).port or 0, "127.0.0.1", get("/inbox/stream", authorization)
     )
+
+
+async def test_sends_that_wait_for_a_silent_node_are_answered_and_stored(tmp_path: Path) -> None:
+    sends = [
+        {"jsonrpc": "2.0", "id": number, "method": "eth_sendTransaction",
+         "params": [transaction(value=hex(number))]}
+        for number in range(10)
+    ]  # fmt: skip
+    async with open_fake_node() as node:
+        node.at("eth_gasPrice", *[hang] * 100)
+        environment = {"BRIDGE_NODE_URL": node.url, "BRIDGE_DEV_ACCOUNTS": "true"}
+        with watched_server(tmp_path, environment=environment) as server:
+            async with aiohttp.ClientSession(server.url) as client:
+                bodies: list[object] = [sends, *sends]
+                asking = [asyncio.create_task(post(client, "/rpc", body)) for body in bodies]
+                await node.asked("eth_gasPrice")
+                exit_code = await asyncio.to_thread(server.stop, signal.SIGTERM)
+                [batch, *alone] = await asyncio.gather(*asking)
+
+    assert exit_code == 0
+    assert [answer["result"] for answer in [*batch, *alone]] == [ZERO_HASH] * 20
+    assert stored(tmp_path, "SELECT count(*) FROM wallet_transactions") == [(20,)]
 
 
 def test_an_idle_server_stops_at_ctrl_c(tmp_path: Path) -> None:
