@@ -1,4 +1,7 @@
-"""x"""
+"""The numbers of due and dead messages, without a count after each commit.
+
+Commits at once, a count beside them and a store that doubts are in no public door's reach.
+"""
 
 import asyncio
 import random
@@ -11,7 +14,6 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox import delivery
 from bridge_server.outbox.models import DueMessage, OutgoingMessage
 from bridge_server.outbox.store import OutboxStore, enqueue_all, withdraw
-from bridge_server.storage.database import Transaction
 from tests.outbox.running import HOOK, Outbox, Start
 from tests.support.clock import ManualClock
 from tests.support.engines import database_of, settings_over
@@ -127,16 +129,3 @@ async def test_a_delivery_that_is_stored_twice_is_counted_once(
         settled = {"due": 0, "dead": 1, "delivered": 1}
         await eventually(lambda: settled.items() <= outbox.dispatcher.figures().items())
         assert await agrees(outbox)
-
-
-async def test_a_message_written_and_withdrawn_in_one_transaction_is_not_counted(outbox: Outbox) -> None:
-    await outbox.dispatcher.stop()
-
-    def work() -> Transaction[None]:
-        messages = [OutgoingMessage(f"{n}", "fcm:x", b"{}", HOOK, device_id="device") for n in range(3)]
-        yield from enqueue_all(messages, 0)
-        yield from withdraw("device")
-
-    await outbox.database.transaction(work)
-
-    assert outbox.dispatcher.figures()["due"] == 0

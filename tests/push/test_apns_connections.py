@@ -24,13 +24,6 @@ async def begun(apns: Apns, count: int) -> list[asyncio.Task[Outcome]]:
     return pushes
 
 
-async def test_many_pushes_share_one_connection(apns: Apns) -> None:
-    assert await apns.push_many(500) == [DELIVERED] * 500
-
-    assert len({received.device_token for received in apns.service.received}) == 500
-    assert len(apns.service.connections) == 1
-
-
 async def test_many_pushes_are_under_way_at_once(apns: Apns) -> None:
     await apns.push()
     pushes = await begun(apns, 200)
@@ -78,19 +71,9 @@ async def test_a_hang_times_out_and_harms_no_other(apns: Apns, pass_time: PassTi
 
     assert others == [DELIVERED] * 50
     assert await stuck == Outcome(Verdict.FAILED, "no answer in time")
+    await eventually(lambda: apns.service.held[0].was_reset)
     assert await apns.push() == DELIVERED
     assert len(apns.service.connections) == 1
-
-
-async def test_a_push_that_is_given_up_frees_its_stream(apns: Apns, pass_time: PassTime) -> None:
-    apns.service.script.append(hold)
-
-    given_up = asyncio.create_task(apns.push())
-    await apns.held(1)
-    await pass_time(30)
-    await given_up
-
-    await eventually(lambda: apns.service.held[0].was_reset)
 
 
 async def test_a_connection_that_has_said_nothing_is_not_used_again(apns: Apns, pass_time: PassTime) -> None:

@@ -14,7 +14,7 @@ from tests.support.push_client import TOPIC, PushClient
 from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, long_body, reset, status, stuck_body
+from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, reset, status, stuck_body
 
 OWN = [(TOPIC, "push:")]
 _TTL = 30 * 86_400
@@ -123,13 +123,10 @@ async def test_other_bridge_is_given_the_public_url(tmp_path: Path, receiver: We
     ("answer", "reason"),
     [
         (status(400), "it answered 400"),
-        (status(404), "it answered 404"),
-        (status(429), "it answered 429"),
-        (status(500), "it answered 500"),
         (redirect, "it answered 307"),
         (reset, ""),
     ],
-    ids=["400", "404", "429", "500", "redirect", "reset"],
+    ids=["400", "redirect", "reset"],
 )
 async def test_a_bridge_that_refuses_is_502_and_changes_nothing(
     push: PushClient, receiver: WebhookReceiver, answer: Answer, reason: str
@@ -161,14 +158,6 @@ async def test_a_bridge_has_its_time_for_the_status_and_its_body_is_not_waited_f
         assert push.registrations("topic, peer_name") == [(TOPIC, "Before")]
         assert (await push.register(bridge=receiver.url(""), peerName="After")).status == 200
         assert push.registrations("topic, peer_name") == [(TOPIC, "After")]
-
-
-async def test_a_long_answer_is_not_read_to_its_end(push: PushClient, receiver: WebhookReceiver) -> None:
-    receiver.otherwise = long_body(64 * 2**20)
-
-    assert (await push.register(bridge=receiver.url(""))).status == 200
-
-    assert receiver.answered_bytes < 16 * 2**20
 
 
 async def test_a_bridge_that_is_not_there_is_502(push: PushClient) -> None:
