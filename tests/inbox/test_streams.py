@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 
 from tests.inbox.conftest import send_numbered
-from tests.support.asking import ask, figure, raw_connection
+from tests.support.asking import figure, raw_connection
 from tests.support.inbox_client import EventReader, InboxClient, open_stream, sign_in
 from tests.support.project import App, create_app, opened_app
 from tests.support.rows import each_row
@@ -80,13 +80,6 @@ async def test_a_page_may_say_the_last_event_itself(app: App, subscriber: InboxC
 
     async with open_stream(subscriber, f"?last_event_id={first_id}") as stream:
         assert await stream.titles(2) == ["n2", "n3"]
-
-
-async def test_the_beginning_is_a_place_to_go_on_from(app: App, subscriber: InboxClient) -> None:
-    wanted = await send_numbered(app, subscriber, 1, 3)
-
-    async with open_stream(subscriber, **{"Last-Event-ID": "0"}) as stream:
-        assert await stream.titles(3) == wanted
 
 
 @each_row("query", ["", "?last_event_id=", "?last_event_id=999999999999999999"])
@@ -164,19 +157,6 @@ async def test_notification_read_meanwhile_is_streamed_as_read(app: App, subscri
         events = [await stream.next(), await stream.next()]
 
     assert [event.data["read_by"] for event in events] == ["user", "bulk"]
-
-
-async def test_stream_without_sign_in_is_401(server: RunningServer) -> None:
-    (await ask(server, "GET", "/inbox/stream")).problem(401)
-
-
-async def test_a_client_that_leaves_is_forgotten(app: App, subscriber: InboxClient) -> None:
-    async with AsyncExitStack() as stack:
-        for _ in range(20):
-            await stack.enter_async_context(open_stream(subscriber))
-        await until_open(app.server, 20)
-
-    await until_open(app.server, 0)
 
 
 async def test_account_has_a_limited_number_of_streams(tmp_path: Path) -> None:

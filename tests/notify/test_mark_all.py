@@ -135,16 +135,6 @@ async def test_figures_are_kept_by_the_day_of_sending(app: App) -> None:
     assert await app.operator.projects.figures(app.project_id, today + 2, today + 9) == []
 
 
-async def test_calls_that_meet_mark_everything_once(app: App) -> None:
-    everybody = accounts(100)
-    await app.subscribe(*everybody)
-    await app.notify(everybody)
-
-    answers = await asyncio.gather(*(marked(app) for _ in range(5)))
-
-    assert sorted(answers) == [0, 0, 0, 0, 100]
-
-
 @pytest.mark.own_server
 async def test_to_mark_while_sending_loses_and_repeats_nothing(app: App) -> None:
     everybody = accounts(50)
