@@ -256,28 +256,11 @@ async def test_webhook_gets_every_change_with_the_new_types(app: App, receiver: 
         await heard(receiver, 3), key=lambda event: len(event["notification_types"]), reverse=True
     )
     about = {"project_id": app.project_id, "account": A}
+    at, later = "2027-01-15T08:00:00.000Z", "2027-01-15T08:00:01.000Z"
     assert events == [
-        {
-            **about,
-            "event": "subscribed",
-            "number": 1,
-            "notification_types": [NEWS, OFFERS],
-            "at": "2027-01-15T08:00:00.000Z",
-        },
-        {
-            **about,
-            "event": "updated",
-            "number": 2,
-            "notification_types": [NEWS],
-            "at": "2027-01-15T08:00:00.000Z",
-        },
-        {
-            **about,
-            "event": "unsubscribed",
-            "number": 3,
-            "notification_types": [],
-            "at": "2027-01-15T08:00:01.000Z",
-        },
+        {**about, "event": "subscribed", "number": 1, "notification_types": [NEWS, OFFERS], "at": at},
+        {**about, "event": "updated", "number": 2, "notification_types": [NEWS], "at": at},
+        {**about, "event": "unsubscribed", "number": 3, "notification_types": [], "at": later},
     ]
     assert len({request.headers["webhook-id"] for request in receiver.requests}) == 3
 

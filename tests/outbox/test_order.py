@@ -360,13 +360,6 @@ async def test_a_place_is_kept_unless_a_queue_waits_for_it(
     assert not office.admission.renew(office.places[0])
 
 
-async def test_a_slow_request_is_not_given_up_while_no_queue_waits(pass_time: PassTime) -> None:
-    office = Office()
-    office.fill()
-
-    assert await given_up(office.places, pass_time, 2 * PATIENCE_SECONDS) == []
-
-
 @pytest.mark.parametrize(
     ("holders", "newcomer", "ended"),
     [

@@ -2,29 +2,23 @@
 
 import asyncio
 import base64
-import os
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
-import aiohttp
 import pytest
 from aiohttp import ClientOSError, ClientPayloadError
 from standardwebhooks import Webhook
 from structlog.testing import CapturingLogger
 
 from bridge_server.kernel.clock import SystemClock
-from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.outbox import guarded_client
 from bridge_server.outbox.guarded_client import Outcome, Verdict, failure
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender, WebhookSigner
 from tests.outbox.running import HOOK, OPEN
-from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.clock import PassTime
 from tests.support.credentials import self_signed
-from tests.support.engines import engine_environment
 from tests.support.rows import each_row
 from tests.support.webhook_receiver import (
     WebhookReceiver,
@@ -284,38 +278,6 @@ async def test_an_answer_that_is_not_http_is_a_failure(answer: bytes) -> None:
     assert outcome.verdict is Verdict.FAILED
     assert 0 < len(outcome.reason) <= 200
     assert "hush" not in outcome.reason
-
-
-async def test_a_receiver_is_trusted_if_an_authority_of_the_machine_vouches_for_it(tmp_path: Path) -> None:
-    authorities = tmp_path / "authorities.pem"
-    environment = {
-        **engine_environment(tmp_path / "data"),
-        "BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN,
-        "BRIDGE_ALLOW_PRIVATE_WEBHOOKS": "true",
-        "SSL_CERT_FILE": str(authorities),
-        "SSL_CERT_DIR": os.devnull,
-    }
-    headers, results = {"Authorization": f"Bearer {ADMIN_TOKEN}"}, []
-    async with (
-        open_receiver(self_signed("127.0.0.1", authorities)) as trusted,
-        open_receiver(self_signed("127.0.0.1")) as stranger,
-        aiohttp.ClientSession(headers=headers) as client,
-    ):
-        server = ServerProcess(tmp_path / "data", environment=environment)
-        server.start()
-        try:
-            for receiver in (trusted, stranger):
-                body = {"url": receiver.url().replace("http://", "https://")}
-                async with client.post(f"{server.url}/admin/webhooks/test", json=body) as response:
-                    results.append(await response.json())
-        finally:
-            server.close()
-
-    assert [(result["delivered"], result["failure"] is None) for result in results] == [
-        (True, True),
-        (False, False),
-    ]
-    assert "certificate" in results[1]["failure"]
 
 
 def secret_of(size: int) -> str:

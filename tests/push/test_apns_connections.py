@@ -183,19 +183,6 @@ async def test_a_goaway_has_taken_pushes_answered_and_sends_others_elsewhere(
     assert len(apns.service.connections) == 2
 
 
-async def test_after_a_goaway_new_pushes_use_a_fresh_connection(apns: Apns) -> None:
-    async def is_fresh() -> bool:
-        assert await apns.push() == DELIVERED  # the old one may be used until the GOAWAY has come
-        return len(apns.service.connections) == 2
-
-    await apns.push()
-    (old,) = await go_away_under_way(apns, 1, held=1)
-
-    await eventually(is_fresh)
-    taken(apns.service, apns.service.held[0])
-    assert await old == DELIVERED
-
-
 async def test_pushes_that_wait_for_their_turn_move_to_the_fresh_connection() -> None:
     async with opened_apns(max_streams=1) as apns:
         await apns.push()

@@ -226,21 +226,6 @@ async def test_queued_pushes_are_deleted_with_their_device(
     assert [len(services.shown(channel)) for channel in ("fcm", "apns")] == [1, 4]
 
 
-async def test_a_device_that_nothing_was_sent_to_is_new(app: App, subscriber: InboxClient) -> None:
-    device = (await subscriber.add_device("fcm", FCM_TOKEN)).json
-
-    assert await state(app, subscriber) == {
-        "id": device["id"],
-        "channel": "fcm",
-        "created_at": NOW,
-        "state": "new",
-        "queued": 0,
-        "delivered_at": None,
-        "failed_at": None,
-        "error": None,
-    }
-
-
 async def test_the_operator_finds_devices_by_their_account(app: App, subscriber: InboxClient) -> None:
     assert await states(app, subscriber.account) == []
     assert await states(app, "eip155:1:0x" + "9" * 40) == []

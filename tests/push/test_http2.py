@@ -28,10 +28,8 @@ from bridge_server.push.providers.http2 import (
     Http2Error,
     client_tls,
 )
-from tests.support.clock import PassTime
 from tests.support.credentials import throw_away_certificate
 from tests.support.rows import each_row
-from tests.support.waiting import turns
 
 
 def go_away(last_stream_id: int, code: int = 0, text: bytes = b"") -> bytes:
@@ -199,27 +197,3 @@ async def test_an_answer_without_a_status_is_named_so() -> None:
     async with client_of(serve) as client:
         with pytest.raises(Http2Error, match="the answer has no status"):
             await client.request(HEADERS, b"")
-
-
-async def test_a_server_that_allows_no_stream_is_waited_for_until_one_gives_up(pass_time: PassTime) -> None:
-    has_settings = asyncio.Event()
-
-    async def serve(reader: Reader, writer: Writer) -> None:
-        none_at_once = {h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 0}
-        connection = H2Connection(H2Configuration(client_side=False))
-        connection.local_settings = h2.settings.Settings(client=False, initial_values=none_at_once)
-        await begin(writer, connection)
-        while data := await reader.read(65_536):
-            for event in connection.receive_data(data):
-                if isinstance(event, h2.events.SettingsAcknowledged):
-                    has_settings.set()
-
-    async with client_of(serve) as client:
-        request = asyncio.create_task(asyncio.wait_for(client.request(HEADERS, b""), 30))
-        await has_settings.wait()
-        await turns()
-        assert not request.done()
-        await pass_time(30)
-
-        with pytest.raises(TimeoutError):
-            await request
