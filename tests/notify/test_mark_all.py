@@ -45,17 +45,6 @@ async def test_every_delivery_that_is_unread_is_counted_once(app: App) -> None:
     assert [await marked(app) for _ in range(2)] == [5, 0]
 
 
-async def test_later_notification_is_unread(app: App) -> None:
-    await app.subscribe(A, B)
-    await app.notify([A])
-    await marked(app)
-
-    await app.notify([A, B])
-    await app.notify([B])
-
-    assert [await marked(app) for _ in range(2)] == [3, 0]
-
-
 async def test_a_later_call_of_a_marked_notification_reaches_others_unread(app: App) -> None:
     await app.subscribe(A, B)
     await app.notify([A], "x")

@@ -249,18 +249,6 @@ async def test_notification_of_another_age_stays(room: Room) -> None:
     assert await room.inboxes() == [place(4, B), place(5, B)]
 
 
-async def test_marking_leaves_other_projects_notifications(room: Room) -> None:
-    other = await room.another_publisher(A)
-    await room.send(A, publisher=other)
-    await room.send(A)
-    await room.send(A, publisher=other)
-    await room.publishing.mark_all_as_read(room.publisher)
-
-    await room.pass_time(READ_KEPT)
-
-    assert await room.inboxes() == [place(1, A), place(3, A)]
-
-
 async def test_notification_after_the_marking_stays_a_year(room: Room) -> None:
     await room.send(A)
     await room.publishing.mark_all_as_read(room.publisher)

@@ -1,4 +1,4 @@
-"""Which message goes next: fair turns, known hosts, schedules, delays and places.
+"""Which message goes next: fair turns, schedules, delays and places.
 
 These are the arithmetic under the dispatcher; no public door reaches a single step of them.
 """
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.outbox.delivery import DELAYS_SECONDS, KnownHosts, next_delay_ms
+from bridge_server.outbox.delivery import DELAYS_SECONDS, next_delay_ms
 from bridge_server.outbox.fairness import Admission, FairOrder, Limits, Place
 from bridge_server.outbox.models import UNREADABLE_DESTINATION, Claimant, OutgoingMessage, Queue
 from bridge_server.outbox.queues import Schedule
@@ -84,24 +84,6 @@ def test_every_waiting_item_is_taken_once(steps: list[tuple[int, int, bool, bool
 
     assert not waiting
     assert not order
-
-
-# Hosts that answer.
-
-
-def test_a_host_is_known_from_its_answer_to_its_next_failure_and_deleted_only_if_it_was_written() -> None:
-    hosts = KnownHosts()
-    assert "a.test" not in hosts
-
-    hosts.answered("a.test")
-    assert "a.test" in hosts
-    assert not hosts.failed("a.test")
-    assert "a.test" not in hosts
-
-    hosts.answered("a.test")
-    hosts.written(["a.test"], 30_000 * 86_400_000)
-    assert hosts.failed("a.test")
-    assert not hosts.failed("a.test")
 
 
 # When a queue is due.

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.messages import KNOWN_SERVICES, judge_webpush
-from bridge_server.push.providers.webpush import WebPushProvider, WebPushSettings
+from bridge_server.push.providers.webpush import WebPushProvider
 from tests.push.providers import KEYS, WEB_NOTICE, WEB_PUSH
 from tests.support.clock import ManualClock, PassTime
 from tests.support.rows import each_row
@@ -194,18 +194,6 @@ async def test_plain_http_is_for_development(clock: ManualClock, service: WebPus
 
     assert outcome == Outcome(Verdict.REFUSED, "the subscription's endpoint must be an https URL")
     assert service.received == []
-
-
-@each_row(
-    ("changed", "reason"),
-    [
-        (replace(WEB_PUSH, vapid_private_key=KEYS.public_key), "private key"),
-        (replace(WEB_PUSH, vapid_subject="push@example.org"), "subject"),
-    ],
-)
-def test_bad_credentials_fail_at_once(clock: ManualClock, changed: WebPushSettings, reason: str) -> None:
-    with pytest.raises(ValueError, match=f"the VAPID {reason}"):
-        WebPushProvider(changed, clock)
 
 
 async def test_credentials_and_capabilities_are_neither_logged_nor_shown(pushing: Pushing) -> None:
