@@ -40,11 +40,11 @@ def arguments(method: str, params: Params, least: int, *names: str) -> list[Any]
     """One value for each name. After the `least`, a value may be left out: None."""
     if type(params) is list and len(params) == len(names):
         return params
-    listed = f"[{', '.join(names)}]"
-    if isinstance(params, dict):
-        raise InvalidParamsError(f"params must be an array: {method} takes {listed}.")
     given = params or []
-    if not least <= len(given) <= len(names):
+    if isinstance(params, dict) or not least <= len(given) <= len(names):
+        listed = f"[{', '.join(names)}]"
+        if isinstance(params, dict):
+            raise InvalidParamsError(f"params must be an array: {method} takes {listed}.")
         count = "1 value" if len(given) == 1 else f"{len(given)} values"
         raise InvalidParamsError(f"params has {count}, and {method} takes {listed}.")
     return [*given, *[None] * (len(names) - len(given))]

@@ -41,8 +41,8 @@ REFUSED_BY = web.RequestKey("refused_by", str)
 
 _FOUND = 200
 _NO_CONTENT = 204
-_MOST_PENDING = 128
 _VALUES_OF_ONE = 5
+_MOST_PENDING_VALUES = 128 * _VALUES_OF_ONE
 _SWITCHING_PROTOCOLS = 101
 _FORBIDDEN = 403
 _TOO_MANY_REQUESTS = 429
@@ -242,7 +242,7 @@ class Activity:
     dapp_name: str | None = None
 
 
-See: TypeAlias = Callable[[Sequence[str], int], None]
+See: TypeAlias = Callable[[Iterable[str], int], None]
 """Called with ids of sessions or calls that a side has asked for, and the elapsed time in microseconds."""
 
 
@@ -300,7 +300,7 @@ class Activities:
                 seen.dapp_name = orjson.loads(sent).get("dappName")
 
     def _seeing(self, prefix: str, is_dapp: bool) -> See:
-        def see(ids: Sequence[str], at_us: int) -> None:
+        def see(ids: Iterable[str], at_us: int) -> None:
             young = self._young
             for any_id in ids:
                 seen = young.get(any_id)
@@ -427,7 +427,7 @@ class Observer:
                 return
             if ids is not None:
                 ids.append(any_id)
-            if len(pending) >= _MOST_PENDING * _VALUES_OF_ONE:
+            if len(pending) >= _MOST_PENDING_VALUES:
                 drain()
 
         return note
@@ -450,7 +450,7 @@ class Observer:
         self._sizes.clear()
         for see, ids in self._ids.items():
             if ids:
-                see(ids, self._clock.elapsed_us())
+                see(set(ids), self._clock.elapsed_us())  # polls ask for one id again and again
                 ids.clear()
 
     def _rare_of(self, row: Route) -> Note:
@@ -470,7 +470,7 @@ class Observer:
             if wait is None:
                 kind = traffic.Kind(side, request.method, name, status, about)
                 pending.extend((kind, request.raw_path, started, seconds, address))
-                if len(pending) >= _MOST_PENDING * _VALUES_OF_ONE:
+                if len(pending) >= _MOST_PENDING_VALUES:
                     drain()
             else:
                 clients.figures(address).requests += 1
