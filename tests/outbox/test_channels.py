@@ -16,6 +16,7 @@ from bridge_server.outbox.channels import (
     marked_public,
     private_address,
 )
+from bridge_server.outbox.delivery import Pauses
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.outbox.models import OutgoingMessage, unmarked
 from tests.outbox.running import HOOK, Outbox, Start
@@ -291,6 +292,16 @@ async def test_a_clock_that_is_set_forward_ends_no_pause(outbox: Outbox, sender:
     sender.outcome = DELIVERED
     await at_rest(outbox, 1)
     await outbox.comes_to("id", [])
+
+
+def test_the_longest_pause_that_was_asked_for_counts_and_ends_on_the_microsecond() -> None:
+    pauses = Pauses()
+
+    pauses.put("fake", 300)
+    pauses.put("fake", 200)
+
+    assert pauses.left_us("other", 0) == 0
+    assert [pauses.left_us("fake", moment) for moment in (299, 300, 0)] == [1, 0, 0]
 
 
 # URLs whose receivers must be public, whatever the settings allow.
