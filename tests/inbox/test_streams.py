@@ -175,24 +175,6 @@ async def test_account_has_a_limited_number_of_streams(tmp_path: Path) -> None:
     again.problem(429)
 
 
-async def test_streams_that_are_opened_at_once_are_no_more_than_allowed(tmp_path: Path) -> None:
-    async with running_server(tmp_path, max_streams=3) as server:
-        inbox = await sign_in(server)
-        statuses: list[int] = []
-        all_answered = asyncio.Event()
-
-        async def open_one() -> None:
-            async with server.client.get(f"{server.url}/inbox/stream", headers=inbox.headers) as response:
-                statuses.append(response.status)
-                if len(statuses) == 12:
-                    all_answered.set()
-                await all_answered.wait()
-
-        await asyncio.gather(*(open_one() for _ in range(12)))
-
-    assert sorted(statuses) == [200] * 3 + [429] * 9
-
-
 async def test_logging_out_ends_the_streams_of_that_token(app: App, subscriber: InboxClient) -> None:
     again = await sign_in(app.server)
     async with open_stream(subscriber) as one, open_stream(subscriber) as two, open_stream(again) as other:

@@ -10,11 +10,9 @@ import pytest
 from tests.support.clock import ManualClock
 from tests.support.project import (
     DELIVERED,
-    NEWS,
     OFFERS,
     App,
     a_notification,
-    account,
     accounts,
     look,
     opened_app,
@@ -231,20 +229,6 @@ async def test_exactly_the_accounts_reported_sent_have_the_notification_in_a_rac
     assert found == sent
     assert sent.total() >= 18 * 20
     assert sent.total() % 20 == 0
-
-
-async def test_a_type_that_is_removed_while_calls_are_made_is_refused_or_delivered(app: App) -> None:
-    await app.subscribe(account(1))
-
-    answers = await asyncio.gather(
-        *(app.notify([account(1)]) for _ in range(10)),
-        app.operator.projects.remove_type(app.project_id, NEWS),
-        *(app.notify([account(1)]) for _ in range(10)),
-    )
-
-    statuses = Counter(answer.status for answer in answers if answer is not None)
-    assert statuses.keys() <= {200, 400}
-    assert look(app.server, "SELECT count(*) FROM deliveries") == [(statuses[200],)]
 
 
 async def test_a_project_that_is_deleted_while_calls_are_made_ends_in_401(app: App) -> None:

@@ -450,17 +450,3 @@ async def test_granting_more_keeps_the_tokens_that_were_left(app: App) -> None:
     await projects.limit_accounts(app.project_id, per_hour=1_000, burst=10)
 
     assert [retry_after(await app.notify([A])) for _ in range(10)] == [None] * 9 + [4]
-
-
-async def test_granting_less_gives_nothing_back(app: App) -> None:
-    await app.operator.projects.limit_accounts(app.project_id, per_hour=3_600, burst=5)
-    await app.subscribe(A)
-    for _ in range(5):
-        assert retry_after(await app.notify([A])) is None
-
-    await app.operator.projects.limit_accounts(app.project_id, per_hour=1, burst=5)
-
-    assert retry_after(await app.notify([A])) == HOUR
-    app.server.clock.advance(HOUR)
-    assert retry_after(await app.notify([A])) is None
-    assert retry_after(await app.notify([A])) == HOUR

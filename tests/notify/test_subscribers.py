@@ -72,15 +72,6 @@ async def test_a_removed_type_is_taken_from_subscribers_and_a_new_type_given_onl
     }
 
 
-async def test_subscription_before_any_type_includes_the_first(app: App) -> None:
-    for type_id in (NEWS, OFFERS):
-        await app.operator.projects.remove_type(app.project_id, type_id)
-    await app.subscribe(A)
-    await app.operator.projects.add_type(app.project_id, "More", "more")
-
-    assert (await app.notify([A], type="more")).json["sent"] == [A]
-
-
 async def test_a_type_that_is_added_again_has_no_subscribers_yet(app: App) -> None:
     await app.subscribe(A, types=[NEWS, OFFERS])
     await app.operator.projects.remove_type(app.project_id, NEWS)
