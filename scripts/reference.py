@@ -76,7 +76,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def settings_part() -> str:
-    """Every setting by room, with its flag, variable and default, then what each means."""
+    """Every setting by subject, with its flag, variable and default, then what each means."""
     return "\n\n".join(map(_settings_of, reversed(Settings.__bases__)))
 
 
@@ -135,7 +135,7 @@ def _descendants(kind: type[BridgeError]) -> Iterator[type[BridgeError]]:
 
 
 def routes_part() -> str:
-    """Every route by the room that answers it, with its access rules."""
+    """Every route by its subject, with its access rules."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(
             data_dir=Path(folder), admin_token=_TOKEN, admin_wallet=True, metrics_token=_TOKEN, test=True
@@ -184,8 +184,8 @@ def _first_sentence(command: click.Command) -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    "Routes by room": routes_part,
-    "Settings by room": settings_part,
+    "Routes by subject": routes_part,
+    "Settings by subject": settings_part,
     "Problems by code": problems_part,
     "Commands in full": commands_part,
 }

@@ -1,8 +1,8 @@
 """Finds what makes a test depend on the speed of the machine, and names what to do instead.
 
-Read from the source alone: a sleep, a look at the wall's clock, a limit below a second, and a condition that
-waits for an exact number that counts up. The tables below allow what is there for a reason, by file; a row
-that is not needed any more is a fault, too. A folder of tests may be named as the only argument.
+Read from the source alone: a sleep (in JavaScript, too), a look at the wall's clock, a limit below a second,
+and a condition that waits for an exact number that counts up. The tables below allow what is there for a
+reason, by file; a row that is not needed any more is a fault, too. An argument names a folder of tests.
 """
 
 import ast
@@ -23,19 +23,26 @@ _PAUSE = re.compile(
 )
 _POSITIONS = {"wait_for": 1, "timeout": 0, "settimeout": 0, "call_later": 0, "Stopping": 0}
 _RAN_OUT = re.compile(r"Timeout|Unreachable|Cancelled")
+_SLEEP_IN_JAVASCRIPT = re.compile(r"\bsleep\(|\bsetTimeout\(resolve\b|\bwaitForTimeout\(")
 _COUNTERS = {"requests", "received", "sent", "sends", "attempts", "events", "lines", "logs", "tokens_issued"}
 
+_NO_SIGN = "the wallet is away: clients give no sign that what they have sent has arrived"
 SLEEPS = {
+    "console/browser/console.spec.js": "a slow network: the script comes after all others",
+    "node/v07_clients.js": "the pause between two looks",
+    "node/v07_run.js": "the patience of a scenario",
+    "node/v1_parties.js": "the pause between two looks; and between calls, whose ids are milliseconds",
+    "node/v2_full_topic.js": "the patience of a client that is to join or not",
+    "node/v2_restart.js": _NO_SIGN,
+    "node/v2_scenes.js": f"{_NO_SIGN}; and an expiry is in whole seconds",
     "support/waiting.py": "the pause between two looks",
     "support/loads.py": "the pace of a load: its answers are checked, not its times",
     "support/postgres_cluster.py": "a watcher that outlives the tests, where the system has no pidfd",
     "cluster/test_failures.py": "the pace at which a load is looked at until it has done enough",
     "pubsub/test_v2_kills.py": "the pace at which a load is looked at until it has done enough",
-    "storage/postgres/test_failing_connections.py": "a process that stands still is what is tested",
     "storage/test_data_directory.py": "the moment of a kill: as soon as a file is there",
 }
 CLOCKS = {
-    "kernel/test_time.py": "the clock itself is tested, by the system's",
     "storage/test_data_directory.py": "the patience of a loop that looks more often than `until` does",
     "support/waiting.py": "the patience of `until`",
 }
@@ -198,6 +205,10 @@ def _faults(tests: Path) -> Iterator[Fault]:
     for file in sorted(tests.rglob("*.py")):
         name = file.relative_to(tests).as_posix()
         yield from _Reader(name, ast.parse(file.read_text("utf-8"))).faults
+    for file in sorted([*tests.glob("*.js"), *tests.glob("*/*.js"), *tests.glob("*/browser/*.js")]):
+        for number, line in enumerate(file.read_text("utf-8").splitlines(), start=1):
+            if _SLEEP_IN_JAVASCRIPT.search(line):
+                yield Fault("sleep", file.relative_to(tests).as_posix(), number)
 
 
 def main(arguments: list[str]) -> int:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from graphlib import CycleError, TopologicalSorter
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,14 +21,6 @@ ROOT = PACKAGE.parent
 TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
 TREES = {name: ast.parse(text) for name, text in TEXTS.items()}
 BUILD_FILES = ("setup.cfg", "pyproject.toml")
-
-REASONS_FOR_THE_TYPE_CHECKER = {
-    "bridge_server/kernel/values.py": "it knows dataclasses by the name of the standard library's decorator",
-    "bridge_server/web/shapes.py": "it knows a TypedDict by the name of the standard library's class",
-}
-
-REASONS_FOR_AN_IMPORT_INSIDE_A_FUNCTION: dict[tuple[str, str], str] = {}
-"""By module and imported name. None is needed at present."""
 
 
 def imports(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:
@@ -57,20 +48,6 @@ def test_the_parts_of_web_do_not_import_the_middleware_or_the_application() -> N
     ]
 
     assert upward == []
-
-
-def test_no_two_folders_import_each_other() -> None:
-    folders = {name.rpartition("/")[0].replace("/", ".") for name in TEXTS} - {"bridge_server"}
-    pairs = set()
-    for name, tree in TREES.items():
-        importer = name.rpartition("/")[0].replace("/", ".")
-        for node in imports(tree):
-            module = str(node.module) if isinstance(node, ast.ImportFrom) else node.names[0].name
-            imported = module if module in folders else module.rpartition(".")[0]
-            if importer in folders and imported in folders - {importer}:
-                pairs.add((importer, imported))
-
-    assert {pair for pair in pairs if pair[::-1] in pairs} == set()
 
 
 def test_files_do_not_import_one_another_in_a_circle() -> None:
@@ -101,36 +78,6 @@ def test_no_class_name_stands_twice() -> None:
                 modules.setdefault(node.name, []).append(name)
 
     assert {name: found for name, found in modules.items() if len(found) > 1} == {}
-
-
-def test_imports_stand_at_the_top() -> None:
-    inside = {
-        (name, alias.name)
-        for name, tree in TREES.items()
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in imports(function)
-        for alias in node.names
-    }
-
-    assert inside == REASONS_FOR_AN_IMPORT_INSIDE_A_FUNCTION.keys()
-
-
-def test_imports_are_absolute_and_never_for_the_type_checker_only() -> None:
-    relative = [
-        name
-        for name, tree in TREES.items()
-        for node in imports(tree)
-        if isinstance(node, ast.ImportFrom) and node.level
-    ]
-
-    assert relative == []
-    for_the_type_checker = {name for name, text in TEXTS.items() if "TYPE_CHECKING" in text}
-    assert for_the_type_checker == REASONS_FOR_THE_TYPE_CHECKER.keys()
-
-
-def test_every_module_says_what_it_is_for() -> None:
-    assert [name for name, tree in TREES.items() if not ast.get_docstring(tree)] == []
 
 
 def test_the_version_is_in_one_place() -> None:
@@ -276,25 +223,6 @@ def test_clients_and_wallets_load_nothing_of_the_server_and_tests_nothing_of_dev
     assert tests == {"imported"}
 
 
-def test_module_imported_by_name_exists() -> None:
-    names = [
-        call.args[0].value
-        for text in TEXTS.values()
-        if "import_module" in text
-        for call in ast.walk(ast.parse(text))
-        if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Name)
-        and call.func.id == "import_module"
-        and isinstance(call.args[0], ast.Constant)
-    ]
-
-    assert "bridge_server.assembly.console_pages" in names
-    assert "bridge_server.description.site" in names
-    assert "bridge_server.description.document" in names
-    assert "bridge_server.push.keys" in names
-    assert [name for name in names if name != "uvloop" and find_spec(str(name)) is None] == []
-
-
 # The walks that docs/architecture.md lists: along files that exist, short and complete.
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
@@ -326,24 +254,12 @@ SUBJECTS = re.findall(r"^- \*\*(an? .+?):\*\*", PAGE, re.MULTILINE)
 
 
 @each_row("subject", SUBJECTS)
-def test_every_file_of_a_walk_exists(subject: str) -> None:
-    walk = walk_of(subject)
-
-    assert walk
-    assert [file for file in walk if not (PACKAGE / f"{file}.py").is_file()] == []
-
-
-@each_row("subject", SUBJECTS)
-def test_a_walk_is_short_and_goes_from_the_route_to_the_rows(subject: str) -> None:
+def test_a_walk_is_short_and_goes_from_the_route_to_the_rows_along_imports(subject: str) -> None:
     walk = walk_of(subject)
 
     assert walk[0].endswith("/routes")
     assert walk[-1].endswith(("store", "wallet/signing"))
     assert len(walk) <= MOST_FILES
-
-
-@each_row("subject", SUBJECTS)
-def test_each_file_of_a_walk_knows_the_next(subject: str) -> None:
-    for above, below in pairwise(walk_of(subject)):
+    for above, below in pairwise(walk):
         if (above, below) != CALLED_BACK:
             assert below in imported_by(above), (above, below)

@@ -15,11 +15,12 @@ import pytest
 from aiohttp import web
 
 from bridge_server.kernel.clock import SystemClock
+from tests.support.bridge_client import BridgeClient
 from tests.support.engines import settings_over
 from tests.support.loads import Ledger, NotifyLoad, WriteLoad
 from tests.support.project import NEWS, accounts, operator_beside, subscribe
 from tests.support.rows import each_row
-from tests.support.server import server_process
+from tests.support.server import reached, server_process
 from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver
 
@@ -184,10 +185,14 @@ async def test_webhooks_that_were_due_before_a_kill_are_delivered_after_the_rest
     data_dir, calls = tmp_path / "data", 20
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         port = listening.getsockname()[1]
-        async with aiohttp.ClientSession() as client:
-            with server_process(data_dir, "--allow-private-webhooks") as server:
-                session_id = await open_session_with_webhooks(client, server.url, port)
-                call_ids = [await request_call(client, server.url, session_id) for _ in range(calls)]
+        with server_process(data_dir, "--allow-private-webhooks") as server:
+            async with reached(server) as running:
+                bridge = BridgeClient(running)
+                session_id = await bridge.open_session()
+                push = {"type": "fcm", "token": "token", "webhook": f"http://127.0.0.1:{port}/push"}
+                assert (await bridge.update(session_id, push=push)).status == 200
+                await bridge.subscribe(session_id, f"http://127.0.0.1:{port}/topic")
+                call_ids = [await bridge.request_call(session_id) for _ in range(calls)]
                 server.kill()
         hang_up(listening)
 
@@ -201,31 +206,6 @@ async def test_webhooks_that_were_due_before_a_kill_are_delivered_after_the_rest
     assert sorted(notice["callId"] for notice in pushed) == sorted(call_ids)
     assert told == [{"topic": session_id}] * calls
     assert len({request.headers["webhook-id"] for request in receiver.requests}) == 2 * calls
-
-
-async def open_session_with_webhooks(client: aiohttp.ClientSession, url: str, port: int) -> str:
-    """A session whose wallet and one subscriber want to be told at this port."""
-    session_id: str = (await post(client, f"{url}/session/new"))["sessionId"]
-    push = {"type": "fcm", "token": "token", "webhook": f"http://127.0.0.1:{port}/push"}
-    body = {"encryptionPayload": "sealed", "push": push}
-    async with client.put(f"{url}/session/{session_id}", json=body) as response:
-        assert response.status == 200
-    webhook = f"http://127.0.0.1:{port}/topic"
-    await post(client, f"{url}/subscribe", {"topic": session_id, "webhook": webhook})
-    return session_id
-
-
-async def request_call(client: aiohttp.ClientSession, url: str, session_id: str) -> str:
-    body = {"encryptionPayload": "sealed", "dappName": "Dapp"}
-    call_id: str = (await post(client, f"{url}/session/{session_id}/call/new", body))["callId"]
-    return call_id
-
-
-async def post(client: aiohttp.ClientSession, url: str, body: object = None) -> dict[str, Any]:
-    async with client.post(url, json=body) as response:
-        assert response.status == 200
-        answer: dict[str, Any] = await response.json()
-        return answer
 
 
 def hang_up(listening: socket.socket) -> None:

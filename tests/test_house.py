@@ -9,9 +9,8 @@ from aiohttp import web
 
 from bridge_server.assembly import application
 from bridge_server.assembly.application import house
-from bridge_server.assembly.foundation import Foundation, lay_foundation
+from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room, Running
-from bridge_server.settings.settings import Settings
 from bridge_server.web.routes import Route
 from tests.support.server import running_server
 
@@ -89,17 +88,3 @@ async def test_rooms_that_are_open_are_closed_when_a_later_room_cannot_open(
     assert [line for line in log.lines if "stops" not in line] == ["first opens", "first closes"]
     async with running_server(tmp_path / "data"):  # nothing holds the data directory any more
         pass
-
-
-def test_names_of_rooms_figures_and_senders_are_unique(tmp_path: Path) -> None:
-    rooms = house(lay_foundation(Settings(data_dir=tmp_path)))
-
-    for names in (
-        [room.name for room in rooms],
-        [name for room in rooms for name in room.gauges()],
-        [scheme for room in rooms for scheme in room.senders],
-        [row.name for room in rooms for row in room.routes],
-    ):
-        assert sorted(set(names)) == sorted(names)
-    for room in rooms:
-        assert room.totals <= set(room.gauges())

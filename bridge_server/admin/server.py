@@ -112,7 +112,7 @@ class ServerFiguresAnswer(OneServerFiguresAnswer):
 
 @dataclass(frozen=True, slots=True)
 class FigureSources:
-    """The figures that others keep."""
+    """The services of the rooms that keep figures."""
 
     sessions: SessionList
     made: RecentCounts

@@ -69,7 +69,7 @@ class SessionStoryAnswer(LivingSessionAnswer):
 
 
 class SessionAdmin:
-    """Shows sessions, and ends them. The lifetimes of calls are read from the same records."""
+    """Shows sessions, and ends them. It reads the records of which `CallLives` makes lifetimes of calls."""
 
     def __init__(self, lives: CallLives, relay: Relay, activities: Activities) -> None:
         self._sessions, self._requests = lives.sessions, lives.requests

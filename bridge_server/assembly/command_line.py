@@ -29,7 +29,7 @@ class OperatorServices:
 
     @property
     def clock(self) -> Clock:
-        """The clock that the services go by."""
+        """The clock of the services."""
         return self.foundation.clock
 
 

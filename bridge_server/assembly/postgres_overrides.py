@@ -155,10 +155,10 @@ _NOTIFY_SORTED = {
     "json_group_array(account) FILTER (WHERE reason = 'none')": (
         "coalesce(json_agg(account ORDER BY place) FILTER (WHERE reason = 'none'), '[]')::text"
     ),
-    "json_group_array(json_array(account_key, reason, owed_us)) FILTER (WHERE reason <> 'none')": """
-       coalesce(json_agg(json_build_array(account_key, reason, owed_us) ORDER BY place)
+    "json_group_array(json_array(account_key, reason, debt_us)) FILTER (WHERE reason <> 'none')": """
+       coalesce(json_agg(json_build_array(account_key, reason, debt_us) ORDER BY place)
                 FILTER (WHERE reason <> 'none'), '[]')::text""",
-    "SELECT account_key, account, owed_us,": "SELECT account_key, account, owed_us, place,",
+    "SELECT account_key, account, debt_us,": "SELECT account_key, account, debt_us, place,",
     "SELECT asked.value AS account_key,": "SELECT asked.value AS account_key, asked.place,",
     "json_each(?4) AS asked": _ASKED.format(parameter="?4"),
 }

@@ -262,7 +262,7 @@ class _Family:
     def __init__(self, run: ServerRun, port: int, signals: _Signals, *, hangup_ends: bool) -> None:
         self._run = run
         self._run_before: ServerRun | None = None
-        """The settings with which all have served, until all serve with those of the last SIGUSR1."""
+        """The settings of all processes, until all serve with the settings of the last SIGUSR1."""
         self._port = port
         self._signals = signals
         self._hangup_ends = hangup_ends
@@ -455,7 +455,7 @@ class _Family:
         self._stop()
 
     def _return_to(self, run: ServerRun, refused: Child) -> None:
-        """Have all processes serve with settings that have served: one cannot start with those of now."""
+        """Have all processes serve with earlier settings: a process cannot start with the new ones."""
         log.error("settings_not_taken", process=refused.number, reason="a process does not start with them")
         self._run, self._run_before = run, None
         others = self._children.items()

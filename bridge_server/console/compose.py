@@ -84,8 +84,8 @@ class Reach:
     named: list[Mapping[str, Any]] = field(default_factory=list)
 
     @property
-    def looked_at(self) -> int:
-        """All accounts so far."""
+    def covered(self) -> int:
+        """The number of accounts that the calls have covered so far."""
         return self.sent + self.missed.total()
 
     def add(self, outcome: Mapping[str, Any]) -> None:
@@ -286,7 +286,7 @@ def _sending_fields(sending: AudienceWalk) -> dict[str, Any]:
         "sent": tally.sent,
         "missed": dict(tally.missed),
         "named": tally.named,
-        "looked_at": tally.looked_at,
+        "covered": tally.covered,
         "is_over": sending.after is None,
     }
 

@@ -82,7 +82,7 @@ class MovableClock:
         self._stopped_at = (now_us, elapsed_us) if frozen else None
 
     def put_right(self) -> None:
-        """Go by the machine's time of day again."""
+        """Follow the machine's time of day again."""
         self.set(self._clock.now_us(), frozen=False)
 
 

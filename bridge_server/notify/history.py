@@ -221,8 +221,8 @@ class HistoryStore:
         left = spend(limit, full_at_us, now_us, cost=0)
         if not left.reset_us:
             return AccountBucket(left.remaining, None, None)
-        owed_at_next_token_us = limit.window_us - (left.remaining + 1) * limit.interval_us
-        next_token_at_us = left.full_at_us - owed_at_next_token_us
+        debt_at_next_token_us = limit.window_us - (left.remaining + 1) * limit.interval_us
+        next_token_at_us = left.full_at_us - debt_at_next_token_us
         return AccountBucket(left.remaining, _milliseconds(left.full_at_us), _milliseconds(next_token_at_us))
 
     @reading

@@ -147,7 +147,7 @@ class Audiences:
 
     @reading
     def count(self, sender: Sender, type_id: TypeId | None) -> Transaction[int]:
-        """The number of subscribers, or of those of a type. Raises what `page` raises."""
+        """The number of subscribers: of all, or of the subscribers of a type. Raises what `page` raises."""
         project = yield from find_sending(sender)
         if type_id is None:
             return scalar(int, (yield Statement(COUNT_SUBSCRIBERS, (project.number,))))

@@ -57,7 +57,7 @@ INSERT INTO sendings (project, type, notification, sent_at_ms) VALUES (?, ?, ?, 
 
 # The debt of a bucket: microseconds until it is full, at the rate of the present limit. A debt at an earlier
 # rate is converted by its number of tokens, rounded up.
-_OWED = """
+_DEBT = """
 CASE WHEN account_buckets.full_at_us <= {now} THEN 0
      WHEN account_buckets.interval_us = {interval} THEN account_buckets.full_at_us - {now}
      ELSE (account_buckets.full_at_us - {now} + account_buckets.interval_us - 1)
@@ -68,16 +68,16 @@ CASE WHEN account_buckets.full_at_us <= {now} THEN 0
 # with a debt of more than ?3 has no token.
 SORT = f"""
 SELECT json_group_array(account) FILTER (WHERE reason = 'none'),
-       json_group_array(json_array(account_key, reason, owed_us)) FILTER (WHERE reason <> 'none')
+       json_group_array(json_array(account_key, reason, debt_us)) FILTER (WHERE reason <> 'none')
 FROM (
-    SELECT account_key, account, owed_us,
+    SELECT account_key, account, debt_us,
            CASE WHEN account IS NULL THEN 'not_subscribed'
                 WHEN type IS NULL THEN 'type_not_subscribed'
-                WHEN owed_us > ?3 THEN 'rate_limited'
+                WHEN debt_us > ?3 THEN 'rate_limited'
                 ELSE 'none' END AS reason
     FROM (
         SELECT asked.value AS account_key, subscriptions.account, type_set_members.type,
-               {_OWED.format(now="?1", interval="?2")} AS owed_us
+               {_DEBT.format(now="?1", interval="?2")} AS debt_us
         FROM json_each(?4) AS asked
         LEFT JOIN subscriptions ON subscriptions.project = ?5 AND subscriptions.account_key = asked.value
         LEFT JOIN type_set_members
@@ -105,13 +105,13 @@ SPEND = f"""
 INSERT INTO account_buckets (project, account, full_at_us, interval_us, sweep_at_us)
 SELECT ?3, value, ?1 + ?2, ?2, ?1 + ?2 FROM json_each(?4) WHERE true
 ON CONFLICT (project, account) DO UPDATE
-SET full_at_us = ?1 + ?2 + {_OWED.format(now="?1", interval="?2")}, interval_us = ?2
+SET full_at_us = ?1 + ?2 + {_DEBT.format(now="?1", interval="?2")}, interval_us = ?2
 """  # noqa: S608 - only the constant above
 # Limits the debt of buckets without a token to an empty bucket, for the case that the clock was set back.
 CLAMP = f"""
 UPDATE account_buckets SET interval_us = ?2,
-    full_at_us = ?1 + min(?3, {_OWED.format(now="?1", interval="?2")}),
-    sweep_at_us = ?1 + min(?3, {_OWED.format(now="?1", interval="?2")})
+    full_at_us = ?1 + min(?3, {_DEBT.format(now="?1", interval="?2")}),
+    sweep_at_us = ?1 + min(?3, {_DEBT.format(now="?1", interval="?2")})
 WHERE project = ?4 AND (full_at_us > ?1 + ?3 OR interval_us <> ?2)
     AND account IN (SELECT subscriptions.account FROM json_each(?5) AS asked CROSS JOIN subscriptions
         ON subscriptions.project = ?4 AND subscriptions.account_key = asked.value)
@@ -403,8 +403,8 @@ def _sorted_accounts(
     clock = (now_us, limit.interval_us, limit.window_us - limit.interval_us)
     ((accounts, others),) = yield Statement(SORT, (*clock, left, project.number, stored.type))
     failures = {
-        key: _failure(FailureReason(reason), owed_us, limit, now_us)
-        for key, reason, owed_us in orjson.loads(others)
+        key: _failure(FailureReason(reason), debt_us, limit, now_us)
+        for key, reason, debt_us in orjson.loads(others)
     }
     return SortedAccounts(stored, left, accounts, failures)
 
@@ -427,10 +427,10 @@ def _content_to_send(
     return SentContent(request.notification, rows[0][0], request.notification_id), asked
 
 
-def _failure(reason: FailureReason, owed_us: int, limit: Limit, now_us: int) -> models.AccountFailure:
+def _failure(reason: FailureReason, debt_us: int, limit: Limit, now_us: int) -> models.AccountFailure:
     if reason is not FailureReason.RATE_LIMITED:
         return models.AccountFailure(reason)
-    return models.AccountFailure(reason, spend(limit, now_us + owed_us, now_us).retry_after_us)
+    return models.AccountFailure(reason, spend(limit, now_us + debt_us, now_us).retry_after_us)
 
 
 def _count_call(project: Project, call: SortedAccounts, sent: int, now_ms: int) -> Transaction[SentContent]:

@@ -32,7 +32,7 @@ def import_aiohttp() -> None:
     try:
         import_module("aiohttp")
     finally:
-        del ssl.SSLContext.set_default_verify_paths  # that of its base class is there again
+        del ssl.SSLContext.set_default_verify_paths  # the base class has its own
 
 
 def _put_off(context: ssl.SSLContext) -> None:

@@ -69,7 +69,7 @@ def _key(secret: str) -> bytes:
 @dataclass(frozen=True, slots=True)
 class SenderSettings:
     """The settings of requests. `timeout_seconds` covers an attempt from the name lookup to the last byte of
-    the answer, `connect_seconds` the lookup and the connection. The secrets are those of a `WebhookSigner`.
+    the answer, `connect_seconds` the lookup and the connection. The secrets are a `WebhookSigner`'s.
     `allow_private` opens every address and port: for development only.
     """
 

@@ -119,7 +119,7 @@ class Shares:
         self._counted: dict[tuple[str, str], _Waiting] = {}
 
     def count(self, claims: Iterable[Claim]) -> Transaction[None]:
-        """Count what waits of the owners of these claims, unless that is known."""
+        """Read what waits for the owners of these claims, unless it was read before."""
         owners: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for statement, whose, *_ in claims:
             if (statement, whose) not in self._counted:
@@ -180,7 +180,7 @@ class Allowance(Protocol):
     """The bytes that an address may store; None is exempt."""
 
     async def hold(self, needs: Mapping[str | None, int]) -> None:
-        """Have at hand what addresses are going to store, where several processes charge them."""
+        """Lease the bytes that addresses are going to store, where several processes share the buckets."""
 
     def covers(self, address: str | None, size_bytes: int) -> bool:
         """Whether the address may store this many bytes. Any thread may call it."""
@@ -200,7 +200,7 @@ class Notices:
         self._promised: Counter[str | None] = Counter()
 
     def of(self, topic: Topic, address: str | None) -> Transaction[list[OutgoingMessage] | None]:
-        """One for each webhook of the topic; None when its address may not cause so much any more."""
+        """A notice for each webhook of the topic; None when the address may not store so many bytes."""
         if topic not in self._webhooks:
             self._webhooks[topic] = yield from webhooks_of(topic, self._now_ms)
         messages = [self._notice(topic, address, webhook) for webhook in self._webhooks[topic]]
@@ -213,7 +213,7 @@ class Notices:
 
 
 async def hold_for_notices(allowance: Allowance | None, addresses: Iterable[str | None]) -> None:
-    """Have something at hand for these addresses' notices, however many. Raises UnavailableError."""
+    """Lease bytes for notices of these addresses, whose number is not known yet. Raises UnavailableError."""
     needs = dict.fromkeys(addresses, _SOME_NOTICES_BYTES)
     if allowance is not None and needs:
         await allowance.hold(needs)

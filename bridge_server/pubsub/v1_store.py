@@ -234,7 +234,7 @@ class TopicStore:
         return refused, (yield from queues.send_later(due, now_ms))
 
     def _settling(self, numbers: str, now_ms: int) -> sql.Statement:
-        """Other processes may not have read the messages yet: a sweep deletes them, seconds later."""
+        """Mark messages as settled, which other processes may not have read: a sweep deletes them later."""
         if self.database.takes_turns:
             return sql.Statement(SETTLE, (-now_ms, numbers))
         return sql.Statement(DELETE, (numbers,))

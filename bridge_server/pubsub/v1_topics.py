@@ -311,7 +311,7 @@ class SharedTopic(SubscribedTopic):
         """The number of the newest message that was read for the receivers."""
 
     def join(self, receiver: Receiver, position: int) -> None:
-        """The receiver has been sent everything up to this number."""
+        """Add a receiver that has been sent everything up to this number."""
         if not self.receivers:
             self.position = max(self.position, position)
         self.receivers[receiver] = position
@@ -436,7 +436,7 @@ class SharedTopics(_Subscriptions[SharedTopic]):
             self._touch((topic,))
 
     def _touch(self, topics: Iterable[Topic]) -> None:
-        """There may be new messages on these topics. Counted at once, so that a replay sees it."""
+        """Note that these topics may have new messages, at once, so that a replay sees it."""
         for topic in topics:
             if (live := self._live.get(topic)) is not None:
                 live.arrivals += 1

@@ -282,7 +282,7 @@ class IrnCalls:
         self._last_number = newest
 
     def price(self, call: IrnCall) -> int:
-        """Its messages: one for each known receiver of a publication, or for 25 topics or receipts."""
+        """The price in messages: one a known receiver of a publication, or one for 25 topics or receipts."""
         if isinstance(call, Publishing):
             return self._counts.of_all(call.publications)
         return -(

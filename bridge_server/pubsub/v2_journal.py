@@ -179,7 +179,7 @@ class IrnJournal:
             for publication in change.publications:
                 self._unsaved[publication.number] = publication
                 self._unsaved_bytes += len(publication.data)
-                publication.message = ""  # its data has it
+                publication.message = ""  # a part of the data
         else:
             self._unsaved_rows += len(change.topics)
 

@@ -48,7 +48,7 @@ class Publication:
     """The address to whose share of waiting messages it counts; None when the client is exempt."""
     expires_at_ms: int = 0
     acknowledged: set[ClientKey] = field(default_factory=set)
-    """Clients that were quicker than the disk. Read in another thread."""
+    """Clients that acknowledged it before it was on disk. Read in another thread."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +58,7 @@ class Publishing:
     publications: tuple[Publication, ...]
     subscribes: Topic | None = None
     client: ClientKey = ClientKey("")
-    """Who calls. This and what follows is known once the call is performed."""
+    """The client that calls. This and what follows is known once the call is performed."""
     address: str | None = None
     call: str = ""
     """The key by which a repetition of the call is known."""

@@ -130,12 +130,12 @@ class Irn:
                 attachment.catch_up(attachment)
 
     def _check_everywhere(self) -> None:
-        """Other processes may have stored messages for any client."""
+        """Read the topics of all sockets: other processes may have stored messages for any client."""
         for attachment in self._attachments.all():
             attachment.catch_up(attachment)
 
     def begin(self, socket: IrnSocket) -> None:
-        """Know the socket, which has opened."""
+        """Register the socket, which has opened."""
         self._of_client.setdefault(socket.client, {})[socket] = None
         self._retrieving.begin(socket)
 

@@ -390,7 +390,7 @@ class Host(Protocol):
         """Return once all earlier changes are on disk. Raises UnavailableError."""
 
     def begin(self, socket: "IrnSocket") -> None:
-        """Know the socket, which has opened."""
+        """Register the socket, which has opened."""
 
     def forget(self, socket: "IrnSocket") -> None:
         """Forget the socket, which is closed."""
@@ -400,8 +400,8 @@ _LONGEST_PAUSE_SECONDS = 1.0
 
 
 class IrnSocket:
-    """Implements the party of a socket. Over a rate, what the client says is heard more slowly: it reads no
-    code of an error, and repeats what is refused.
+    """Implements the party of a socket. Above a rate, the client's frames are read more slowly: clients
+    ignore the codes of errors, and repeat calls that are refused.
     """
 
     __slots__ = (

@@ -448,7 +448,7 @@ class _Changes:
         if full is not None:
             return full
         refused: BridgeError | None
-        refused, notices = yield from self._owed(publishing.publications)
+        refused, notices = yield from self._notices_of(publishing.publications)
         if refused is None and publishing.subscribes is not None:
             yield from self._insert_messages()
             refused = yield from self._subscribe(
@@ -506,7 +506,7 @@ class _Changes:
             claims.append(Claim(SHARE_OF_ADDRESS, publication.address, queue.address, "your address"))
         return claims
 
-    def _owed(
+    def _notices_of(
         self, publications: Sequence[Publication]
     ) -> Transaction[tuple[QueueFullError | None, list[OutgoingMessage]]]:
         """The notices to webhooks that the messages cause."""
@@ -626,13 +626,13 @@ class _Changes:
             yield Statement(DELETE_DELIVERED, (topics, now_ms, every))
 
 
-# Bytes that clients of generation 2.x may store, at hand where several processes charge for them.
+# Bytes that clients of generation 2.x may store, leased where several processes share the buckets.
 
 
 async def hold_for_changes(
     changes: Sequence[Change], notice_bytes: Allowance, subscription_bytes: Allowance
 ) -> None:
-    """Have the bytes at hand that the changes may take. Raises UnavailableError."""
+    """Lease the bytes that the changes may store. Raises UnavailableError."""
     subscribing: Counter[str | None] = Counter()
     for change in changes:
         if isinstance(change, Subscribing):

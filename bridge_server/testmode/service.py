@@ -78,7 +78,7 @@ class Controls:
         self._turn = asyncio.Lock()
 
     def reading(self) -> ClockState:
-        """The time that the server goes by."""
+        """The time of the server's clock, and whether it is frozen."""
         clock = self._instruments.clock
         return ClockState(clock.now_ms(), clock.is_frozen)
 

@@ -51,7 +51,7 @@ class AuditLog:
         self._lock = Lock()  # a line is never written to a file that is being replaced
 
     def on_line(self, listener: Callable[[], None]) -> None:
-        """Call `listener` in the event loop after lines were added: once for those of one turn."""
+        """Call `listener` in the event loop after lines were added: once for all lines of one turn."""
         self._listeners.append(listener)
 
     def append(self, entry: AuditEntry) -> None:

@@ -106,7 +106,7 @@ class ClientAddresses:
 
 
 def _without_port(hop: str) -> str:
-    """Some proxies add the port, as in `192.0.2.1:5678` and `[2001:db8::1]:80`."""
+    """The hop without its port, which some proxies add: `192.0.2.1:5678`, `[2001:db8::1]:80`."""
     found = _WITH_PORT.fullmatch(hop)
     return hop if found is None else found[1] or found[2]
 

@@ -101,8 +101,8 @@ def take_body(request: web.Request) -> bytes | None:
 
 
 def _all_of(content: Any) -> bytes:
-    """A body that has come. Nearly always it is in one piece, and the connection was not paused for it:
-    aiohttp goes on with the connection all the same, and parses what it has not received.
+    """The bytes of a body that has arrived. Nearly always they are one piece, which is taken here: aiohttp's
+    `read_nowait` also resumes the connection, which was never paused, and has its parser read nothing.
     """
     if (
         type(content) is not StreamReader

@@ -225,7 +225,7 @@ def name_on(response: web.StreamResponse, request_id: str) -> None:
 
 
 def declare_on(response: web.StreamResponse, policy: str, standing: str) -> None:
-    """Add what limits the client has and what is left of them, before what is said of other limits."""
+    """Add the fields about the client's limits and what is left of them, before those about other limits."""
     if isinstance(response, WholeAnswer) and response.own_headers is None:
         if response.limits is not None:
             policy, standing = f"{policy}, {response.limits[0]}", f"{standing}, {response.limits[1]}"
@@ -245,7 +245,7 @@ def share_on(response: web.StreamResponse) -> None:
 
 
 def share_with(response: web.StreamResponse, origin: str | None, *, is_allowed: bool) -> None:
-    """Let web pages of this origin read it if that is allowed; others would get another answer."""
+    """Let web pages of this origin read it if that is allowed. `Vary` says that the answer depends on it."""
     if (
         not is_allowed
         and isinstance(response, WholeAnswer)
@@ -278,7 +278,7 @@ def text_answer(text: str) -> web.Response:
 
 
 def no_content() -> web.Response:
-    """204: there is nothing to say."""
+    """204, without a body."""
     return WholeAnswer(status=204, headers=_NOTHING)
 
 

@@ -67,7 +67,7 @@ class Charged(NamedTuple):
     charges: list[Charge]
     kept_at: int = 0
     later: Awaitable["Charged"] | None = None
-    """If the database must be asked, since other processes charge these buckets, too: gives the charges."""
+    """Gives the charges, where the database must be queried: other processes charge these buckets, too."""
 
 
 NOTHING_CHARGED = Charged([])
@@ -93,14 +93,14 @@ class QuotaError(LimitError):
 
 
 def _in_words(limit: Limit) -> str:
-    """The limit as a sentence: what may come at once, and what comes back."""
+    """The limit as a sentence: its burst, and its rate."""
     many, seconds = MICROSECONDS // limit.token_us, whole_seconds(limit.token_us)
     more = f"{many} more every second" if many else f"1 more every {seconds} s"
     return f"The limit is {limit.burst} {limit.name.replace('-', ' ')} at once, and {more}."
 
 
 def declare(charges: list[Charge], response: web.StreamResponse) -> None:
-    """Add the fields RateLimit and RateLimit-Policy for these charges to those of other limits."""
+    """Add the fields RateLimit and RateLimit-Policy for these charges, beside the fields of other limits."""
     if not charges:
         return
     policy = _policy_of(charge.limit for charge in charges)
@@ -120,7 +120,7 @@ Standing: TypeAlias = tuple[str, str]
 
 
 class _Shown:
-    """The header fields about one limit. That of its policy is made once a change of the limit."""
+    """The header fields about one limit. The policy's is made once for each change of the limit."""
 
     __slots__ = ("_burst", "_limit", "_policy", "_window_us")
 

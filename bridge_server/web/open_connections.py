@@ -164,9 +164,9 @@ class Connections:
         """Begin the stop: each answer is its connection's last, and after some seconds all are cut off."""
         if not self.is_stopping:
             self.is_stopping = True
-            self._refusals.tell()
-            self._room_made.tell()
-            self._cuts.tell()
+            self._refusals.write()
+            self._room_made.write()
+            self._cuts.write()
             self.unread.hurry(_LAST_PATIENCE_SECONDS)
             asyncio.get_running_loop().call_later(_LAST_CALL_SECONDS, self._cut_all)
 
@@ -457,9 +457,9 @@ class _Tally:
         is_known = address in self._counts or len(self._counts) < _MOST_COUNTED
         self._counts[address if is_known else _OTHERS] += 1
         if self._next_line is None:
-            self._next_line = asyncio.get_running_loop().call_later(_SOON_SECONDS, self._tell_again)
+            self._next_line = asyncio.get_running_loop().call_later(_SOON_SECONDS, self._write_again)
 
-    def tell(self) -> None:
+    def write(self) -> None:
         """Write the line now, if anything was counted."""
         if not self._counts:
             return
@@ -471,9 +471,9 @@ class _Tally:
         )
         self._counts.clear()
 
-    def _tell_again(self) -> None:
+    def _write_again(self) -> None:
         """Write a line; after a minute without an event the next line comes within a second again."""
         self._next_line = None
         if self._counts:
-            self.tell()
-            self._next_line = asyncio.get_running_loop().call_later(_MINUTE_SECONDS, self._tell_again)
+            self.write()
+            self._next_line = asyncio.get_running_loop().call_later(_MINUTE_SECONDS, self._write_again)

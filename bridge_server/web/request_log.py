@@ -34,7 +34,7 @@ _OTHER_CLIENTS = ("", "")
 
 
 class Refusals:
-    """Counts requests that were answered 429, by a limited number of addresses; one line a minute tells."""
+    """Counts requests answered 429, by a limited number of addresses, and logs them once a minute."""
 
     def __init__(self, most_addresses: int = _MOST_ADDRESSES) -> None:
         self._most_addresses = most_addresses

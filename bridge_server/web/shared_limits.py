@@ -124,7 +124,7 @@ class SharedQuotas:
         return Charged([], later=self._charge_later(key, limits))
 
     def take_one_each(self, key: str, limits: Sequence[Limit]) -> None:
-        """Leave it to `charge`: the lease of a bucket knows what others may have spent."""
+        """None, so that `charge` does it: only a lease knows what other processes may have spent."""
 
     def standings(self, key: str, limits: tuple[Limit, ...]) -> Charged:
         return Charged([], later=self._check(key, limits))
@@ -156,7 +156,7 @@ class SharedQuotas:
         await asyncio.gather(*(self._have(limit, key, tokens) for key, limit, tokens in costs))
 
     def require_costs(self, costs: Sequence[Cost]) -> None:
-        """Judge by the database's last word and what was spent here since; it is not asked."""
+        """Decide without a query: by the database's last answer, and the tokens spent here since."""
         now_us = self._clock.now_us()
         charges = []
         for key, limit, tokens in costs:

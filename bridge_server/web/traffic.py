@@ -322,7 +322,7 @@ class TrafficLog:
         return recorded
 
     def begin_approval(self, exchange: Exchange) -> Recorded:
-        """Show a request that begins to wait for a person, who is told of it at once."""
+        """Show a request that begins to wait for a person, who is notified of it at once."""
         recorded = self.begin(exchange)
         for watch in self._watches:
             watch(recorded)

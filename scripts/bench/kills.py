@@ -35,12 +35,9 @@ def measure_cluster_kills(plan: Plan) -> Iterator[Row]:
 
 async def _kills(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
     """Kill either process, and the database, under load again and again; then read all that was answered."""
-    from tests.support.loads import (  # noqa: PLC0415 - not a script's path
-        Ledger,
-        Notifications,
-        Publications,
-        Webhooks,
-    )
+    from kill_loads import Notifications, Publications, Webhooks  # noqa: PLC0415 - it needs the tests' path
+
+    from tests.support.loads import Ledger  # noqa: PLC0415
     from tests.support.webhook_receiver import open_receiver  # noqa: PLC0415
 
     chance, ledgers = Random(1), (Ledger(), Ledger())

@@ -135,7 +135,7 @@ def measure_lookup(plan: Plan) -> Iterator[Row]:
     """Looking up 100 of a million subscribers, beside a handler that reads and answers as much.
 
     Bursts of 100 requests, a second apart. Each asks for other accounts, spelled as they are listed: few of
-    them have been seen lately, and their checksums are to be checked.
+    them have been seen recently, and their checksums are to be checked.
     """
     with plan.folder() as data, plan.folder() as bare:
         project = fill_with_million(data, plan)

@@ -62,22 +62,6 @@ async def test_an_account_is_shown_with_subscription_bucket_and_last_notificatio
     assert shown == {"account": reader.account, "projects": [project], "devices": [], "deliveries": []}
 
 
-async def test_the_bucket_fills_while_time_passes(admin: AdminClient, app: str, reader: InboxClient) -> None:
-    await admin.notify("app", app, "news", reader.account)
-    await admin.notify("app", app, "news", reader.account)
-    nine = "2027-01-15T09:00:00.000Z"
-
-    for seconds, tokens, full_at, next_token_at in (
-        (1_799.999, 0, nine, "2027-01-15T08:30:00.000Z"),
-        (0.001, 1, nine, nine),
-        (1_800, 2, None, None),
-    ):
-        admin.clock.advance(seconds)
-        (project,) = (await view(admin, reader.account))["projects"]
-        bucket = {"tokens": tokens, "full_at": full_at, "next_token_at": next_token_at}
-        assert project["bucket"] == bucket
-
-
 async def test_one_project_is_shown_when_it_is_asked_for_also_to_an_account_that_has_left(
     admin: AdminClient, app: str, reader: InboxClient
 ) -> None:
@@ -194,25 +178,3 @@ async def test_a_notification_that_lapsed_was_not_marked_in_bulk(
     await eventually(swept)
     (shown,) = (await admin.get("/admin/projects/app/notifications")).json["notifications"]
     assert (shown["figures"]["sent"], shown["figures"]["bulk_marked"]) == (1, 0)
-
-
-@pytest.mark.own_server
-async def test_notifications_that_the_operator_marked_are_kept_as_long_as_others(
-    admin: AdminClient, app: str, reader: InboxClient
-) -> None:
-    for title in ("1", "2"):
-        await admin.notify("app", app, "news", reader.account, notification_id=title)
-    await admin.post(f"/admin/accounts/{reader.account}/inbox/read", {"ids": ["1"]})
-    await reader.mark(["2"])
-    path = f"/admin/accounts/{reader.account}/inbox"
-    admin.clock.advance(90 * 86_400 - 0.001)
-    before = (await admin.get(path)).json["notifications"]
-    admin.clock.advance(0.001)
-
-    async def swept() -> bool:
-        return not (await admin.get(path)).json["notifications"]
-
-    await eventually(swept)
-    assert [one["read_by"] for one in before] == ["user", "bulk"]
-    listed = (await admin.get("/admin/projects/app/notifications")).json["notifications"]
-    assert [one["figures"]["bulk_marked"] for one in listed] == [0, 1]

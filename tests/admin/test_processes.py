@@ -89,18 +89,6 @@ def summary(merged: dict[str, Any]) -> list[tuple[str, int | None]]:
     return [(each["step"], each["request"] and each["request"]["process"]) for each in merged["steps"]]
 
 
-def test_steps_of_both_are_in_the_order_of_time_and_each_names_its_process() -> None:
-    own = life(step("asked", 10, about="call"), step("answered", 20), step("expires", 50))
-    other = life(
-        step("asked", 10), step("fetched", 12, about="session"), step("answered", 21, about="call"),
-        step("expires", 50),
-    )  # fmt: skip
-
-    merged = merged_life({OWN: own, OTHER: other})
-
-    assert summary(merged) == [("asked", OWN), ("fetched", OTHER), ("answered", OTHER), ("expires", None)]
-
-
 def test_requests_about_the_session_before_and_after_the_call_are_no_steps() -> None:
     own = life(step("asked", 10, about="call"), step("answered", 20, about="call"))
     other = life(
@@ -253,28 +241,6 @@ async def following(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Following]
 
 def line(path: str, process: int) -> str:
     return str({"path": path, "process": process})
-
-
-async def test_requests_of_two_processes_are_written_in_the_order_of_time(following: Following) -> None:
-    following.own("/1")
-    following.other("/2")
-    following.own("/3")
-    following.other("/4")
-    assert following.paths() == []  # the other process may still have something to send
-    await following.arrived()
-    assert following.paths() == []
-
-    following.clock.advance(1)
-
-    events = following.pushed()
-    assert [orjson.loads(lines[-1].removeprefix("data: "))["path"] for lines in events] == [
-        "/1", "/2", "/3", "/4"
-    ]  # fmt: skip
-    assert [lines[0] for lines in events] == ["id: 1:1,2:0", "id: 1:1,2:1", "id: 1:2,2:1", "id: 1:2,2:2"]
-    following.other("/5")
-    await following.arrived()
-    following.clock.advance(1)
-    assert following.paths() == [line("/5", OTHER)]
 
 
 async def test_what_is_written_at_once_has_a_bound_for_all_processes_together(following: Following) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient, plain_account
+from tests.support.admin_client import ETHEREUM, AdminClient, plain_account
 from tests.support.asking import ask, pointers
 from tests.support.engines import database_of
 from tests.support.rows import each_row
@@ -27,29 +27,15 @@ async def test_a_new_project_is_answered_with_its_secret(admin: AdminClient) -> 
 
     secret = answer.json["secret"]["secret"]
     assert answer.json == {
-        "project_id": "my-app",
-        "name": "My app 😀",
-        "created_at": NOW,
-        "account_limit": SERVERS_LIMIT,
-        "webhook": None,
-        "types": [],
-        "secrets": [{"number": 1, "created_at": NOW}],
-        "subscribers": 0,
+        "project_id": "my-app", "name": "My app 😀", "created_at": NOW, "account_limit": SERVERS_LIMIT,
+        "webhook": None, "types": [], "secrets": [{"number": 1, "created_at": NOW}], "subscribers": 0,
         "secret": {"number": 1, "secret": secret},
-    }
+    }  # fmt: skip
     assert re.fullmatch(r"bsk_[A-Za-z0-9_-]{43}", secret)
+    taken = await admin.post("/admin/projects", {"name": "Other", "project_id": "my-app"})
+    assert taken.problem(409)["type"].endswith(":project-exists")
+    assert (await admin.get("/admin/projects/my-app")).json["name"] == "My app 😀"
     assert await admin.opens("my-app", secret)
-
-
-@each_row("fields", [{}, {"project_id": None}, {"unknown": 1}])
-async def test_an_id_that_is_left_out_is_made(admin: AdminClient, fields: dict[str, Any]) -> None:
-    made = [(await admin.post("/admin/projects", {"name": "App", **fields})).json for _ in range(2)]
-
-    first, second = (project["project_id"] for project in made)
-    assert re.fullmatch("app(-[0-9]+)?", first)
-    assert re.fullmatch("app-[0-9]+", second)
-    assert first != second
-    assert made[0]["secret"]["secret"] != made[1]["secret"]["secret"]
 
 
 @each_row("project_id", ["a", "-", "0-a", "x" * 64])
@@ -64,8 +50,7 @@ async def test_an_id_and_a_name_at_their_bounds_are_taken(admin: AdminClient, pr
 
 async def test_every_fault_is_named_and_nothing_is_made(admin: AdminClient) -> None:
     names = ({}, *({"name": name} for name in (None, 1, "", "x" * 65, "a\nb", "a\0b")))
-    ids = ("", "x" * 65, "App", "a_b", "ä", "a\n", "١", 7, "session", "call-status", "v1", "rpc", "inbox",
-           "admin", "console")  # fmt: skip
+    ids = ("", "x" * 65, "App", "a\n", "١", 7, "session", "v1", "console")
     faults: list[tuple[dict[str, Any], list[str]]] = [
         *((fields, ["#/name"]) for fields in names),
         *(({"name": "App", "project_id": each}, ["#/project_id"]) for each in ids),
@@ -76,25 +61,6 @@ async def test_every_fault_is_named_and_nothing_is_made(admin: AdminClient) -> N
         problem = (await admin.post("/admin/projects", fields)).problem(400)
         assert pointers(problem) == where, fields
     assert (await admin.get("/admin/projects")).json == {"projects": []}
-
-
-async def test_body_other_than_a_plain_json_object_is_refused(admin: AdminClient) -> None:
-    headers, path = {"Authorization": f"Bearer {ADMIN_TOKEN}"}, "/admin/projects"
-
-    for body in (b"", b"[]", b"{", b'{"name":"\\ud800"}', b'{"name":"a","name":"b"}', b'{"name":NaN}'):
-        (await ask(admin.server, "POST", path, body, headers)).problem(400)
-    sound = b'{"name":"App"}'
-    (await ask(admin.server, "POST", path, sound, headers, content_type="text/plain")).problem(415)
-
-
-async def test_an_id_that_is_taken_is_a_conflict_and_changes_nothing(admin: AdminClient) -> None:
-    secret = await admin.create("app")
-
-    answer = await admin.post("/admin/projects", {"name": "Other", "project_id": "app"})
-
-    assert answer.problem(409)["type"].endswith(":project-exists")
-    assert (await admin.get("/admin/projects/app")).json["name"] == "App"
-    assert await admin.opens("app", secret)
 
 
 async def test_every_project_is_listed_oldest_first(admin: AdminClient) -> None:
@@ -126,11 +92,6 @@ async def test_projects_come_page_by_page_also_when_the_last_one_of_a_page_is_de
 
     assert [each["project_id"] for each in first["projects"]] == ["one", "two"]
     assert ([each["project_id"] for each in second["projects"]], second["next"]) == (["three"], None)
-
-
-@each_row("query", ["limit=0", "limit=1001", "limit=x", "after=two", "after=-1", "after=%25"])
-async def test_a_page_of_projects_that_cannot_be_is_refused(admin: AdminClient, query: str) -> None:
-    (await admin.get(f"/admin/projects?{query}")).problem(400)
 
 
 async def test_the_list_has_types_subscribers_and_figures_of_each_project(admin: AdminClient) -> None:
@@ -181,22 +142,17 @@ async def test_a_project_is_shown_with_what_belongs_to_it_and_without_secrets(ad
         assert hidden.encode() not in answer.body + listed
 
 
-async def test_a_project_of_another_id_is_not_found(admin: AdminClient) -> None:
-    await admin.create("app")
-
-    for path in ("/admin/projects/other", "/admin/projects/APP", "/admin/projects/app%20"):
-        assert (await admin.get(path)).problem(404)["type"].endswith(":project-not-found")
-        assert (await admin.delete(path)).problem(404)["type"].endswith(":project-not-found")
-
-
 @pytest.mark.own_server
 async def test_two_secrets_pass_until_they_are_revoked_and_a_third_is_refused(admin: AdminClient) -> None:
     old = await admin.create("app")
-    new = (await admin.post(SECRETS)).json
+    answers = await asyncio.gather(*(admin.post(SECRETS) for _ in range(10)))
+    assert sorted(answer.status for answer in answers) == [200] + [409] * 9
+    new = next(answer.json for answer in answers if answer.status == 200)
     assert (new.keys(), new["number"]) == ({"number", "secret"}, 2)
     assert [await admin.opens("app", each) for each in (old, new["secret"])] == [True, True]
 
     refused = await admin.post(SECRETS)
+    assert (await admin.delete(f"{SECRETS}/99")).problem(404)["type"].endswith(":secret-not-found")
     revoked = await admin.delete(f"{SECRETS}/1")
 
     assert refused.problem(409)["type"].endswith(":too-many-secrets")
@@ -207,30 +163,13 @@ async def test_two_secrets_pass_until_they_are_revoked_and_a_third_is_refused(ad
     third = (await admin.post(SECRETS)).json
     assert third["number"] == 3
     assert [await admin.opens("app", each) for each in (new["secret"], third["secret"])] == [False, True]
-
-
-async def test_one_of_many_simultaneous_rotations_succeeds(admin: AdminClient) -> None:
-    await admin.create("app")
-
-    answers = await asyncio.gather(*(admin.post(SECRETS) for _ in range(10)))
-
-    assert sorted(answer.status for answer in answers) == [200] + [409] * 9
-
-
-async def test_a_secret_that_is_gone_or_another_projects_is_not_found(admin: AdminClient) -> None:
-    await admin.create("app")
     others = await admin.create("other")
-
-    for number in (0, 2, 99):
-        answer = await admin.delete(f"{SECRETS}/{number}")
-        assert answer.problem(404)["type"].endswith(":secret-not-found")
-    assert await admin.opens("other", others)
-    assert not await admin.opens("app", others)
+    assert [await admin.opens(each, others) for each in ("app", "other")] == [False, True]
 
 
 @each_row(
     ("per_hour", "burst"),
-    [(1, 1), (7, 3), (0.001, 1_000_000), (1_000_000, 1_000_000), (0.001, 1), (2.5, 50)],
+    [(1, 1), (0.001, 1_000_000), (1_000_000, 1_000_000), (2.5, 50)],
     empties=True,
 )
 async def test_a_limit_is_shown_as_it_was_set_and_can_be_charged(
@@ -248,18 +187,6 @@ async def test_a_limit_is_shown_as_it_was_set_and_can_be_charged(
     for _ in range(2):
         assert (await admin.delete(LIMIT)).json == {"success": True}
     assert (await admin.get(PROJECT)).json["account_limit"] == SERVERS_LIMIT
-
-
-@each_row("burst", [1, 3], empties=True)
-async def test_a_limit_applies_from_the_next_request(admin: AdminClient, burst: int) -> None:
-    secret = await admin.create("app", "news")
-    account = plain_account(1)
-    await admin.subscribe("app", account)
-
-    await admin.put(LIMIT, {"per_hour": 1, "burst": burst})
-
-    sent = [(await admin.notify("app", secret, "news", account)).json["sent"] for _ in range(burst + 1)]
-    assert sent == [[account]] * burst + [[]]
 
 
 async def test_a_limit_out_of_range_is_refused_and_the_old_one_stays(admin: AdminClient) -> None:

@@ -10,16 +10,12 @@ import pytest
 from bridge_server.admin.server import memory_bytes
 from bridge_server.assembly.application import build_app
 from bridge_server.kit.fixtures.run import ServerInProcess, serving
-from bridge_server.outbox.sender import WebhookSigner
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import SettingsError, load_settings, settings_of
-from tests.admin.conftest import Observed, observing
+from tests.admin.conftest import Observed
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
-from tests.support.clock import ManualClock
-from tests.support.push_client import PushClient
 from tests.support.rows import each_row
-from tests.support.server import RunningServer, running_server
-from tests.support.webhook_receiver import Received, WebhookReceiver
+from tests.support.server import running_server
 
 KEY = "0x" + "11" * 32
 _CALL = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_accounts"})
@@ -61,19 +57,6 @@ async def test_totals_since_the_start_and_of_the_last_minute(
     assert later["up_seconds"] == 61
 
 
-async def test_pushes_are_counted_by_their_outcome(tmp_path: Path) -> None:
-    async with observing(tmp_path / "data", test=True) as observed:
-        push = PushClient(observed.admin.server)
-        await push.register(type="fcm")
-        await push.push()
-
-        stats = (await observed.admin.get("/admin/stats")).json
-        pushed = await observed.traffic("?filter=who:bridge route:fcm")
-
-    assert stats["pushes"]["fcm"] == {"delivered": 1}
-    assert [(each["path"], each["status"]) for each in pushed] == [("fcm:…", 200)]
-
-
 def test_memory_is_known_where_proc_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge_server.admin.server._STATM", Path("/nowhere"))
 
@@ -103,22 +86,6 @@ async def test_every_setting_is_shown_and_no_secret_and_whether_the_server_works
     assert answer.json["ready"] == {"ready": True, "failure": None, "troubles": []}
     assert not ready["ready"]
     assert "The database file was deleted or replaced" in ready["failure"]
-
-
-def test_the_sources_come_from_where_the_settings_were_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "bridge.toml"
-    file.write_text("max_wait = 7\n")
-    monkeypatch.setenv("BRIDGE_REQUESTS_BURST", "8")
-    loaded = load_settings({"data_dir": tmp_path / "data"}, file)
-
-    shown = build_app(loaded.settings, origins=loaded.origins).live.shown()
-
-    assert shown["max_wait"] == {"value": 7, "origin": f"file {file}", "live": True}
-    assert shown["requests_burst"]["origin"] == "environment BRIDGE_REQUESTS_BURST"
-    assert shown["data_dir"]["origin"] == "flag --data-dir"
-    assert shown["host"]["origin"] == "default"
 
 
 def test_a_new_value_has_a_new_source_unless_it_waits_for_a_restart(tmp_path: Path) -> None:
@@ -169,36 +136,3 @@ async def test_a_token_is_changed_in_three_steps_without_a_gap(tmp_path: Path, n
 def test_a_previous_value_alone_is_a_fault_that_names_the_setting(name: str) -> None:
     with pytest.raises(SettingsError, match=f"{name}_previous: works beside {name} only"):
         settings_of({f"{name}_previous": SECRETS[0]})
-
-
-async def test_webhooks_carry_a_signature_of_both_secrets_until_the_one_of_before_is_left_out(
-    tmp_path: Path, receiver: WebhookReceiver
-) -> None:
-    def settings(**values: Any) -> Settings:
-        common = {"port": 0, "data_dir": tmp_path / "data", "admin_token": ADMIN_TOKEN}
-        return Settings(**{**common, "allow_private_webhooks": True, **values})
-
-    first, second = SECRETS
-    steps = [
-        settings(webhook_secret=first),
-        settings(webhook_secret=second, webhook_secret_previous=first),
-        settings(webhook_secret=second),
-    ]
-    clock = ManualClock()
-    async with serving(steps[0], clock) as served, aiohttp.ClientSession() as client:
-        server = RunningServer(served.url, steps[0], clock, client)
-        for step in steps:
-            assert served.built.live.take(step).needs_restart == ()
-            tested = await AdminClient(server).post("/admin/webhooks/test", {"url": receiver.url()})
-            assert tested.json["delivered"]
-
-    def signature(got: Received, secret: str) -> str:
-        moment_ms = int(got.headers["webhook-timestamp"]) * 1000
-        signer = WebhookSigner(secret)
-        return signer.headers(got.headers["webhook-id"], got.body, moment_ms)["webhook-signature"]
-
-    signed = [each.headers["webhook-signature"] for each in receiver.requests]
-    one, both, other = receiver.requests
-    assert signed == [
-        signature(one, first), f"{signature(both, second)} {signature(both, first)}", signature(other, second)
-    ]  # fmt: skip

@@ -1,17 +1,15 @@
 """Sessions and topics: listed without their ids, shown with what happened in them, and ended."""
 
 import hashlib
-from pathlib import Path
 
 import pytest
 
-from bridge_server.admin.sessions import kinds_of, merged_topics
+from bridge_server.admin.sessions import merged_topics
 from bridge_server.kernel.clock import Clock
 from bridge_server.web.recorder import Activities
-from tests.admin.conftest import Observed, observing
+from tests.admin.conftest import Observed
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
-from tests.support.rows import each_row
 from tests.support.socket_client import Identity, irn_connected
 
 NOW = "2027-01-15T08:00:00.000Z"
@@ -54,15 +52,6 @@ async def test_both_sides_are_seen_and_the_dapp_is_known_by_its_name(observed: O
     assert (session["generation"], older["generation"]) == ("plain", "0.7")
     observed.bridge.clock.advance(24 * 3600)
     assert (await observed.admin.get("/admin/sessions")).json["sessions"] == []  # they have expired
-
-
-async def test_after_a_restart_nothing_was_seen(tmp_path: Path) -> None:
-    async with observing(tmp_path / "data") as observed:
-        await observed.bridge.open_session()
-    async with observing(tmp_path / "data") as observed:
-        (session,) = (await observed.admin.get("/admin/sessions")).json["sessions"]
-
-    assert (session["generation"], session["dapp_seen_at"]) == (None, None)
 
 
 async def test_pages_have_every_session_once_newest_first(observed: Observed) -> None:
@@ -189,22 +178,6 @@ async def test_pages_have_every_topic_once_also_of_one_moment(observed: Observed
     assert [len(page) for page in pages] == [2, 2, 1]
     assert shown[0] == f"{topics[0][:8]}…"
     assert sorted(shown) == sorted(f"{each[:8]}…" for each in topics)
-
-
-@each_row(
-    ("summaries", "kind"),
-    [
-        (["irn_publish, tag 1108, 412 B to topic 9f2c6a01…: delivered"], "session"),
-        (["wc_proposeSession, tag 1100, 880 B to topic 9f2c6a01…: waiting"], "pairing"),
-        (
-            ["tag 1101, 1 B to topic 9f2c6a01…: waiting", "tag 1108, 1 B to topic 9f2c6a01…: waiting"],
-            "pairing",
-        ),
-        (["tag 4001, 1 B to topic 9f2c6a01…: waiting", "irn_subscribe, topic 9f2c6a01…"], None),
-    ],
-)
-def test_the_kind_is_that_of_the_newest_known_tag(summaries: list[str], kind: str | None) -> None:
-    assert kinds_of(summaries).get("9f2c6a01…") == kind
 
 
 def test_sockets_of_all_processes_are_added() -> None:

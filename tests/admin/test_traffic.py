@@ -102,16 +102,11 @@ async def test_a_filter_chooses(observed: Observed) -> None:
     for chosen, numbers in (
         ("", [7, 6, 5, 4, 3, 2, 1]),
         ("route:session", [3, 2]),
-        ("-route:session", [7, 6, 5, 4, 1]),
         ("status:404", [6, 3]),
-        ("status:4xx", [6, 5, 3]),
         ("-status:2xx", [6, 5, 3]),
-        ("who:wallet", [4]),
         ("method:put", [4]),
         ("is:errors", [6, 5, 3]),
-        ("is:rpc", []),
         ("is:waits", []),
-        ("hello", []),
         ("unrouted", [6]),
         ("route:session -is:errors", [2]),
         ("not-a-word", []),
@@ -129,10 +124,8 @@ async def test_a_query_that_cannot_be_read_is_refused_with_its_fault(observed: O
         ("filter=status:abc", "status"),
         ("filter=is:odd", "errors"),
         ("filter=session:", "session:"),
-        ("filter=" + "a" * 401, "400"),
         ("filter=" + "a+" * 17, "16"),
         ("after=x", "'x'"),
-        ("since=x", "'x'"),
         ("since=1&wait=x", "wait"),
         ("wait=5", "since"),
         ("limit=0", "limit"),
@@ -160,19 +153,6 @@ async def test_a_long_poll_is_shown_while_it_waits_and_keeps_its_number(observed
     last = (await observed.admin.get("/admin/traffic")).json["last"]
     await observed.admin.get(f"/admin/traffic?since={last}&wait=20&filter=is:waits")
     assert (await observed.traffic("?filter=is:waits"))[0]["status"] == 499  # its client has left
-
-
-async def test_a_client_that_waits_for_news_gets_the_next_request(observed: Observed) -> None:
-    await observed.bridge.get("/hello")
-    waiting = asyncio.create_task(observed.admin.get("/admin/traffic?since=1&wait=20&filter=route:info"))
-    await asyncio.sleep(0)
-    await observed.bridge.get("/hello")
-    await observed.bridge.get("/info")
-
-    answer = (await waiting).json
-
-    assert [each["route"] for each in answer["requests"]] == ["info"]
-    assert change_of(answer["last"]) == 3
 
 
 async def test_requests_of_the_operator_and_of_readers_are_left_out(observed: Observed) -> None:
@@ -275,18 +255,6 @@ async def test_without_a_record_the_answer_says_how_to_keep_one(tmp_path: Path, 
             assert "traffic = on" in problem["detail"]
 
 
-async def test_in_test_mode_the_contents_are_shown(tmp_path: Path) -> None:
-    async with observing(tmp_path / "data", traffic=False, test=True) as observed:
-        session_id = await observed.bridge.open_session()
-        await observed.bridge.request_call(session_id, "payload")
-
-        called, _ = sorted(await observed.traffic(), key=lambda each: -each["number"])
-
-        assert called["path"] == f"/session/{session_id}/call/new"
-        assert '"payload"' in called["request"]["body"]
-        assert called["call"]["handle"]
-
-
 async def test_only_so_many_waiting_polls_are_shown(
     observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,8 +328,3 @@ async def test_a_call_that_is_gone_is_known_as_far_as_the_record_goes(observed: 
 
     assert (life["state"], life["expires_at"]) == ("gone", None)
     assert [step["step"] for step in life["steps"]] == ["asked"]
-
-
-@each_row("handle", ["x", "A" * 22, "%00", "A" * 23, "%C3%A9" * 22, "=" * 22])
-async def test_a_handle_that_names_no_call_is_not_found(observed: Observed, handle: str) -> None:
-    (await observed.admin.get(f"/admin/traffic/calls/{handle}")).problem(404)

@@ -37,23 +37,30 @@ def rpc(admin: AdminClient) -> RpcClient:
     return RpcClient(admin.server)
 
 
-async def test_accounts_have_their_kind_and_lock_state(admin: AdminClient, rpc: RpcClient) -> None:
-    locked = await rpc.call("personal_newAccount", "a passphrase")
-
+async def test_an_account_is_unlocked_for_a_time_and_locked_and_an_unlock_that_fails_changes_nothing(
+    admin: AdminClient, rpc: RpcClient
+) -> None:
+    address = await rpc.call("personal_newAccount", "a passphrase")
     found = (await admin.get(ACCOUNTS)).json["accounts"]
-
     assert [(each["account"].lower(), each["kind"], each["unlocked"]) for each in found] == [
         (DEVELOPMENT_ADDRESS, "development", True),
-        (locked, "keystore", False),
+        (address, "keystore", False),
     ]
+    for fields, status in (
+        ({"passphrase": "wrong"}, 403),
+        ({"passphrase": "a passphrase", "seconds": -1}, 400),
+        ({"passphrase": "a passphrase", "seconds": 10**10}, 400),
+        ({"passphrase": None}, 400),
+    ):
+        problem = (await admin.post(f"{ACCOUNTS}/{address}/unlock", fields)).problem(status)
+        assert "a passphrase" not in str(problem)
+        assert not (await admin.get(ACCOUNTS)).json["accounts"][1]["unlocked"]
+    for account, status in ((OTHER, 404), ("0x12", 400), (DEVELOPMENT_ADDRESS, 409)):
+        (await admin.post(f"{ACCOUNTS}/{account}/unlock", {"passphrase": "p"})).problem(status)
+        (await admin.post(f"{ACCOUNTS}/{account}/lock")).problem(status)
 
-
-async def test_an_account_is_unlocked_for_a_time_and_locked(admin: AdminClient, rpc: RpcClient) -> None:
-    address = await rpc.call("personal_newAccount", "a passphrase")
-
-    unlocked = (
-        await admin.post(f"{ACCOUNTS}/{address}/unlock", {"passphrase": "a passphrase", "seconds": 60})
-    ).json
+    body = {"passphrase": "a passphrase", "seconds": 60}
+    unlocked = (await admin.post(f"{ACCOUNTS}/{address}/unlock", body)).json
     signed = await rpc.call("eth_sign", address, "0x00")
     locked = (await admin.post(f"{ACCOUNTS}/{address.upper().replace('X', 'x')}/lock")).json
 
@@ -62,24 +69,6 @@ async def test_an_account_is_unlocked_for_a_time_and_locked(admin: AdminClient, 
     assert signed.startswith("0x")
     assert (locked["unlocked"], locked["unlocked_until"]) == (False, None)
     assert (await rpc.error("eth_sign", address, "0x00")).code == 4100
-
-
-async def test_an_unlock_that_fails_changes_nothing(admin: AdminClient, rpc: RpcClient) -> None:
-    address = await rpc.call("personal_newAccount", "a passphrase")
-
-    for fields, status in (
-        ({"passphrase": "wrong"}, 403),
-        ({"passphrase": "a passphrase", "seconds": -1}, 400),
-        ({"passphrase": "a passphrase", "seconds": 10**10}, 400),
-        ({"passphrase": None}, 400),
-        ({}, 400),
-    ):
-        problem = (await admin.post(f"{ACCOUNTS}/{address}/unlock", fields)).problem(status)
-        assert "a passphrase" not in str(problem)
-        assert not (await admin.get(ACCOUNTS)).json["accounts"][1]["unlocked"]
-    for account, status in ((OTHER, 404), ("0x12", 400), (DEVELOPMENT_ADDRESS, 409)):
-        (await admin.post(f"{ACCOUNTS}/{account}/unlock", {"passphrase": "p"})).problem(status)
-        (await admin.post(f"{ACCOUNTS}/{account}/lock")).problem(status)
 
 
 async def test_transactions_are_listed_newest_first_by_state(admin: AdminClient, rpc: RpcClient) -> None:
@@ -181,23 +170,18 @@ async def test_an_approved_request_is_signed_and_cannot_be_decided_again(desk: D
     assert (decided["id"], decided["state"]) == (approval, "approved")
     assert decided["decided_at"] is not None
     assert await desk.rpc.call("personal_ecRecover", MESSAGE, await asking) == DEVELOPMENT_ADDRESS
+    rejected = desk.asks()
+    [other] = await desk.waiting()
+    assert (await desk.decide(other[:8], "reject"))["state"] == "rejected"
+    with pytest.raises(RpcError, match="4001"):
+        await rejected
+    assert len((await desk.admin.get("/admin/wallet/signatures")).json["signatures"]) == 1
     for decision in ("approve", "reject"):
         answer = await desk.admin.post(f"/admin/approvals/{approval}/{decision}")
         assert answer.problem(409)["detail"] == "The request is not waiting any more: it is approved."
     for name, status in (("abc", 400), ("none", 404), ("%25%25%25%25", 404)):
         (await desk.admin.get(f"/admin/approvals/{name}")).problem(status)
         (await desk.admin.post(f"/admin/approvals/{name}/approve")).problem(status)
-
-
-async def test_a_rejected_request_is_not_signed(desk: Desk) -> None:
-    asking = desk.asks()
-    [approval] = await desk.waiting()
-
-    assert (await desk.decide(approval[:4], "reject"))["state"] == "rejected"
-
-    with pytest.raises(RpcError, match="4001"):
-        await asking
-    assert (await desk.admin.get("/admin/wallet/signatures")).json["signatures"] == []
 
 
 async def test_a_request_is_shown_with_its_data_and_their_description_in_words(desk: Desk) -> None:

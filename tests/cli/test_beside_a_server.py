@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import aiohttp
@@ -19,7 +19,7 @@ import pytest
 from bridge_server.kit.testing.server import ServerProcess
 from tests.cli.conftest import Attended, Invoke, Operating, SetUp, attended_server
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, plain_account
-from tests.support.command import WatchedServer, run_command, running_command, watched_server
+from tests.support.command import run_command, running_command, watched_server
 from tests.support.server import server_process
 from tests.support.waiting import eventually
 
@@ -57,35 +57,28 @@ async def test_stats_and_clients_are_those_of_the_admin_api(attended: Attended) 
 
 
 async def test_without_the_servers_token_a_command_says_what_to_do(
-    attended: Attended, set_up: SetUp, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, attended: Attended, invoke: Invoke, set_up: SetUp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for command in ("stats", "clients"):
-        set_up(admin_token="another")
-        assert "has another admin_token" in await attended.refusal(command)
-        monkeypatch.delenv("BRIDGE_ADMIN_TOKEN")
-        assert "set admin_token, restart the server" in await attended.refusal(command)
+    async with attended_server(tmp_path / "other", invoke, admin_token=None) as without_admin_api:
+        refused = await without_admin_api.refusal("stats")
+        assert "was started without admin_token: restart it" in refused
+    set_up(admin_token="another")
+    assert "has another admin_token" in await attended.refusal("stats")
+    monkeypatch.delenv("BRIDGE_ADMIN_TOKEN")
+    assert "set admin_token, restart the server" in await attended.refusal("clients")
     set_up(admin_token="the next one, which the server has not taken yet", admin_token_previous=ADMIN_TOKEN)
     assert (await attended.json("stats"))["sessions"]["living"] == 0
-
-
-async def test_a_server_without_admin_api_is_said(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> None:
-    set_up(admin_token=ADMIN_TOKEN)
-    async with attended_server(tmp_path / "data", invoke, admin_token=None) as attended:
-        assert "was started without admin_token: restart it" in await attended.refusal("stats")
 
 
 def test_without_a_server_a_command_says_so(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> None:
     set_up(admin_token=ADMIN_TOKEN)
     nowhere = Operating(invoke, tmp_path / "none")
 
-    for command in ("stats", "clients"):
-        assert nowhere.refusal(command).startswith(f"no server runs on {tmp_path / 'none'}: start it")
-    refused = nowhere.refusal("console")
-    assert "no server runs on" in refused
-    assert "BRIDGE_CONSOLE=on" in refused
-    assert not (tmp_path / "none").exists()
+    for command in ("stats", "clients", "console", "notify app --type news --title T --body B --all"):
+        assert f"no server runs on {tmp_path / 'none'}" in nowhere.refusal(*command.split())
     unhealthy = nowhere("health")
     assert (unhealthy.exit_code, unhealthy.stdout) == (1, f"no server runs on {tmp_path / 'none'}\n")
+    assert not (tmp_path / "none").exists()
 
 
 async def test_watching_prints_one_document_after_another_until_ctrl_c(tmp_path: Path) -> None:
@@ -111,50 +104,27 @@ async def test_watching_prints_one_document_after_another_until_ctrl_c(tmp_path:
     assert all("sessions" in json.loads(line) for line in finished.out.splitlines())
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("console")
-
-
-@pytest.fixture(scope="module")
-def console_server(directory: Path) -> Iterator[WatchedServer]:
-    environment = {"BRIDGE_CONSOLE": "on", "BRIDGE_CONSOLE_PORT": "0"}
-    with watched_server(directory, environment=environment) as server:
-        yield server
-
-
-@pytest.fixture
-def console(directory: Path, invoke: Invoke) -> Operating:
-    return Operating(invoke, directory / "data", "console")
-
-
-def test_the_link_signs_in_on_the_consoles_own_port(
-    console_server: WatchedServer, console: Operating
+def test_the_link_signs_in_once_on_the_consoles_own_port_until_every_session_is_ended(
+    tmp_path: Path, invoke: Invoke
 ) -> None:
-    link = console.text().strip()
-    browser = build_opener(HTTPCookieProcessor())
+    console, browser = Operating(invoke, tmp_path / "data", "console"), build_opener(HTTPCookieProcessor())
+    environment = {"BRIDGE_CONSOLE": "on", "BRIDGE_CONSOLE_PORT": "0"}
+    with watched_server(tmp_path, environment=environment) as server:
+        link = console.text().strip()
+        with browser.open(link, timeout=60) as page:
+            text = page.read().decode()
 
-    with browser.open(link, timeout=60) as page:
-        text = page.read().decode()
-
-    assert urlsplit(link).port != urlsplit(console_server.url).port
-    assert page.url.endswith("/console/traffic")
-    assert "No requests yet" in text
-    with pytest.raises(HTTPError, match="410"):
-        browser.open(link, timeout=60)
-
-
-def test_every_session_is_ended(console_server: WatchedServer, console: Operating) -> None:
-    link = console.json()["link"]
-    browser = build_opener(HTTPCookieProcessor())
-    browser.open(link, timeout=60).close()
-
-    ended = console.json("--sign-out")
-
-    assert ended["signed_out"] >= 1
-    with pytest.raises(HTTPError, match="401"):
-        browser.open(link.partition("/sign-in")[0], timeout=60)
-    assert "sessions are ended" in console.text("--sign-out")
+        assert urlsplit(link).port != urlsplit(server.url).port
+        assert page.url.endswith("/console/traffic")
+        assert "No requests yet" in text
+        for path, status in (("", "410"), ("/info", "404")):  # nothing else is there
+            with pytest.raises(HTTPError, match=status):
+                browser.open(urljoin(link, path), timeout=60)
+        assert console.json()["link"] != link
+        assert console.json("--sign-out")["signed_out"] == 1
+        with pytest.raises(HTTPError, match="401"):
+            browser.open(link.partition("/sign-in")[0], timeout=60)
+        assert "sessions are ended" in console.text("--sign-out")
 
 
 def test_a_server_that_is_ready_is_healthy_and_one_whose_database_is_gone_is_not(
@@ -220,65 +190,27 @@ async def beside(server_and_data: tuple[ServerProcess, Path], invoke: Invoke) ->
         yield Beside(server, client, Operating(invoke, data_dir))
 
 
-@pytest.fixture
-async def secret(beside: Beside) -> AsyncIterator[str]:
-    """The secret of a project with one type; the project is deleted after the test."""
+async def test_the_next_request_sees_what_commands_do_and_the_admin_api_says_the_same(beside: Beside) -> None:
     made = await beside.told("project", "create", "My app", "--id", "app")
     await beside.told("project", "type", "add", "app", "News", "--id", "news")
-    yield made["secret"]["secret"]
-    await beside.told("project", "delete", "app", "--yes")
-
-
-async def test_projects_and_their_secrets_are_seen_by_the_next_request(beside: Beside, secret: str) -> None:
+    secret = made["secret"]["secret"]
     status, outcome = await beside.notify(secret, "news", ETHEREUM)
     assert (status, outcome["not_found"]) == (200, [ETHEREUM])
 
     new = (await beside.told("project", "rotate-secret", "app"))["secret"]
     assert [(await beside.notify(each, "news", ETHEREUM))[0] for each in (secret, new)] == [200, 200]
-
-    first = (await beside.told("project", "show", "app"))["secrets"][0]["number"]
-    await beside.told("project", "revoke-secret", "app", str(first))
+    await beside.told("project", "revoke-secret", "app", "1")
     assert [(await beside.notify(each, "news", ETHEREUM))[0] for each in (secret, new)] == [401, 200]
 
-
-async def test_subscriptions_and_types_are_seen_by_the_next_request(beside: Beside, secret: str) -> None:
-    assert (await beside.notify(secret, "news", ETHEREUM))[1]["not_found"] == [ETHEREUM]
-
     await beside.told("subscriber", "add", "app", ETHEREUM)
-    assert (await beside.notify(secret, "news", ETHEREUM))[1]["sent"] == [ETHEREUM]
-
+    assert (await beside.notify(new, "news", ETHEREUM))[1]["sent"] == [ETHEREUM]
     await beside.told("project", "type", "add", "app", "Deals", "--id", "deals")
-    assert (await beside.notify(secret, "deals", ETHEREUM))[1]["sent"] == [ETHEREUM]
-
+    assert (await beside.notify(new, "deals", ETHEREUM))[1]["sent"] == [ETHEREUM]
     await beside.told("subscriber", "add", "app", ETHEREUM, "--type", "news")
-    failed = (await beside.notify(secret, "deals", ETHEREUM))[1]["failed"]
+    failed = (await beside.notify(new, "deals", ETHEREUM))[1]["failed"]
     assert failed == [{"account": ETHEREUM, "reason": "type_not_subscribed"}]
-
     await beside.told("project", "type", "remove", "app", "deals")
-    assert (await beside.notify(secret, "deals", ETHEREUM))[0] == 400
-
-    await beside.told("subscriber", "remove", "app", ETHEREUM)
-    assert (await beside.notify(secret, "news", ETHEREUM))[1]["not_found"] == [ETHEREUM]
-
-
-async def test_limits_and_the_end_of_a_project_are_seen_by_the_next_request(
-    beside: Beside, secret: str
-) -> None:
-    await beside.told("subscriber", "add", "app", ETHEREUM)
-
-    await beside.told("project", "limits", "app", "--per-hour", "0.001", "--burst", "1")
-
-    outcomes = [(await beside.notify(secret, "news", ETHEREUM))[1] for _ in range(2)]
-    assert [outcome["sent"] for outcome in outcomes] == [[ETHEREUM], []]
-    await beside.told("project", "delete", "app", "--yes")
-    assert (await beside.notify(secret, "news", ETHEREUM))[0] == 401
-    assert (await beside.ask("GET", "/admin/projects/app", ADMIN_TOKEN))[0] == 404
-    await beside.told("project", "create", "My app", "--id", "app")
-
-
-async def test_commands_and_the_admin_api_say_the_same(beside: Beside, secret: str) -> None:
-    await beside.told("subscriber", "add", "app", ETHEREUM)
-    await beside.notify(secret, "news", ETHEREUM)
+    assert (await beside.notify(new, "deals", ETHEREUM))[0] == 400
 
     for command, path in (
         (("project", "list"), "/admin/projects"),
@@ -287,40 +219,36 @@ async def test_commands_and_the_admin_api_say_the_same(beside: Beside, secret: s
         (("project", "analytics", "app"), "/admin/projects/app/analytics"),
     ):
         assert (await beside.ask("GET", path, ADMIN_TOKEN)) == (200, await beside.told(*command))
-
-
-async def test_commands_at_the_same_time_all_succeed(beside: Beside, secret: str) -> None:
-    accounts = [plain_account(number) for number in range(3)]
-
-    added = await asyncio.gather(
-        *(beside.told_by_process("subscriber", "add", "app", account) for account in accounts),
-        *(beside.ask("PUT", f"/admin/projects/app/subscribers/{a}x", ADMIN_TOKEN, {}) for a in accounts),
-    )
-
-    assert added[:3] == [{"subscribed": 1, "updated": 0, "unchanged": 0}] * 3
-    assert [status for status, _ in added[3:]] == [200] * 3
-    assert (await beside.told("project", "show", "app"))["subscribers"] == 6
+    await beside.told("project", "limits", "app", "--per-hour", "0.001", "--burst", "1")
+    failed = (await beside.notify(new, "news", ETHEREUM))[1]["failed"]
+    assert [each["reason"] for each in failed] == ["rate_limited"]
+    await beside.told("subscriber", "remove", "app", ETHEREUM)
+    assert (await beside.notify(new, "news", ETHEREUM))[1]["not_found"] == [ETHEREUM]
+    await beside.told("project", "delete", "app", "--yes")
+    assert (await beside.notify(new, "news", ETHEREUM))[0] == 401
+    assert (await beside.ask("GET", "/admin/projects/app", ADMIN_TOKEN))[0] == 404
 
 
 async def test_a_server_goes_on_answering_while_thousands_are_imported(
-    beside: Beside, secret: str, tmp_path: Path
+    beside: Beside, tmp_path: Path
 ) -> None:
+    await beside.told("project", "create", "My app", "--id", "many")
     pipe = tmp_path / "accounts"
     os.mkfifo(pipe)
     lines = [f"{plain_account(number)}\n" for number in range(MANY)]
 
     async def half_is_stored() -> bool:
-        return bool((await beside.told("project", "show", "app"))["subscribers"] >= MANY // 2)
+        return bool((await beside.told("project", "show", "many"))["subscribers"] >= MANY // 2)
 
-    importing = asyncio.create_task(beside.told_by_process("subscriber", "import", "app", pipe))
+    importing = asyncio.create_task(beside.told_by_process("subscriber", "import", "many", pipe))
     with await asyncio.to_thread(pipe.open, "w") as accounts:
         await asyncio.to_thread(accounts.writelines, lines[:-1])
         await eventually(half_is_stored)
-        status, _ = await beside.ask("POST", "/session/new", secret)
+        status, _ = await beside.ask("POST", "/session/new", "")
         is_over = importing.done()
         accounts.write(lines[-1])
 
     assert (status, is_over) == (200, False)  # a write, which would wait if the import were one transaction
     assert await importing == {"subscribed": MANY, "updated": 0, "unchanged": 0}
-    exported = await asyncio.to_thread(beside.operating.text, "subscriber", "export", "app")
+    exported = await asyncio.to_thread(beside.operating.text, "subscriber", "export", "many")
     assert exported.count("\n") == MANY

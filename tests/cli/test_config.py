@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 from bridge_server.settings.settings import Settings
 from tests.cli.conftest import Invoke, SetUp
-from tests.support.command import run_command, watched_server
+from tests.support.command import watched_server
 from tests.support.rows import each_row
 
 
@@ -33,32 +33,22 @@ def test_every_setting_is_listed_with_its_value_and_origin(
     invoke: Invoke, set_up: SetUp, tmp_path: Path
 ) -> None:
     file = write(tmp_path, 'host = "0.0.0.0"')
-    set_up(max_wait=7)
+    set_up(max_wait=7, access_log="yes", trusted_proxies="10.0.0.0/8,::1")
 
     table = checked(invoke, "--config", file, "--data-dir", tmp_path)
+    facts = json.loads(invoke("config", "check", "--json", "--config", file, "--data-dir", tmp_path).stdout)
 
-    assert list(table) == list(Settings.model_fields)
+    assert list(table) == list(facts) == list(Settings.model_fields)
     assert table["host"] == ['"0.0.0.0"', "file", str(file)]
     assert table["max_wait"] == ["7", "environment", "BRIDGE_MAX_WAIT"]
     assert table["data_dir"] == [f'"{tmp_path}"', "flag", "--data-dir"]
     assert table["port"] == ["8080", "default"]
-    assert table["public_url"] == table["trusted_proxies"] == ["none", "default"]
+    assert table["public_url"] == ["none", "default"]
     assert table["quota_exempt"] == ['["127.0.0.0/8",', '"::1/128"]', "default"]
     assert table["test"] == ["false", "default"]
-
-
-def test_json_has_the_facts_of_the_text(invoke: Invoke, set_up: SetUp, tmp_path: Path) -> None:
-    set_up(max_wait=7, access_log="yes", trusted_proxies="10.0.0.0/8,::1")
-
-    result = invoke("config", "check", "--json", "--data-dir", tmp_path)
-
-    facts = json.loads(result.stdout)
-    assert list(facts) == list(Settings.model_fields)
     assert facts["max_wait"] == {"value": 7, "origin": "environment BRIDGE_MAX_WAIT"}
-    assert facts["access_log"]["value"] is True
     assert facts["metrics_port"] == {"value": None, "origin": "default"}
-    assert facts["data_dir"] == {"value": str(tmp_path), "origin": "flag --data-dir"}
-    assert facts["trusted_proxies"]["value"] == "10.0.0.0/8, ::1/128"
+    assert (facts["access_log"]["value"], facts["trusted_proxies"]["value"]) == (True, "10.0.0.0/8, ::1/128")
 
 
 def test_a_toml_file_takes_the_values_as_they_are_printed(invoke: Invoke, tmp_path: Path) -> None:
@@ -95,18 +85,15 @@ def test_a_secret_in_a_file_is_shown_as_that_file_and_unknown_variables_are_ment
         assert "PORT_FILE" not in shown.stdout
 
 
-@each_row(("name", "value"), [("port", "65536"), ("webhook_secret", "not-a-secret-of-that-kind")])
 def test_a_setting_that_cannot_be_used_fails_with_exit_code_2_and_one_line(
-    invoke: Invoke, set_up: SetUp, name: str, value: str
+    invoke: Invoke, set_up: SetUp
 ) -> None:
-    set_up(**{"port": 8080, name: value})
+    set_up(port=65536)
 
     result = invoke("config", "check")
 
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert f"BRIDGE_{name.upper()}" in result.stderr
-    assert result.stderr.startswith("bridge-server: ")
-    assert result.stderr.count("\n") == 1
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert result.stderr.startswith("bridge-server: port (environment BRIDGE_PORT)")
 
 
 def test_the_list_has_every_setting_with_its_variable_default_and_meaning(
@@ -150,10 +137,8 @@ def test_set_flag_wins_over_environment_and_file_and_the_later_one_over_the_earl
     [
         (("--set", "max_weit=5"), "--set: there is no setting max_weit; did you mean max_wait?"),
         (("--set", "max_wait"), "--set max_wait: write NAME=VALUE, as in --set max_wait=10"),
-        (("--set", "=5"), "--set =5: write NAME=VALUE, as in --set max_wait=10"),
         (("--set", "port=1", "--port", "2"), "--set: port is also given by its own flag"),
         (("--set", "access_log=perhaps"), "access_log (flag --set access_log): "),
-        (("--chain-id", "one"), "chain_id (flag --chain-id): "),
         (("--rpc-origins", "nowhere"), "rpc_origins (flag --rpc-origins): "),
     ],
 )
@@ -166,13 +151,6 @@ def test_unusable_set_flag_is_one_line_and_exit_code_2(
     (printed,) = result.stderr.splitlines()
     assert printed.startswith(f"bridge-server: {line}")
     assert not (tmp_path / "data").exists()
-
-
-def test_unusable_set_flag_ends_the_process(tmp_path: Path) -> None:
-    finished = run_command("serve", "--data-dir", tmp_path / "data", "--set", "max_weit=5")
-
-    assert (finished.exit_code, finished.out) == (2, "")
-    assert finished.err == "bridge-server: --set: there is no setting max_weit; did you mean max_wait?\n"
 
 
 def test_a_server_takes_the_flags(tmp_path: Path) -> None:

@@ -1,14 +1,11 @@
-"""`doctor`: each thing that can be wrong is found, and said with what to do; also through nginx and Caddy."""
+"""`doctor`: each thing that can be wrong is found, and said with what to do; also through nginx."""
 
 import asyncio
 import json
-import os
 import re
-import shutil
 import sqlite3
-import subprocess
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +22,7 @@ from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage.backup import LastBackup, write_record
 from tests.cli.conftest import Attended, Invoke, Operating, SetUp, attended_server, damaged
+from tests.deploy.programs import needs, path_of, running
 from tests.support import apns_service, fcm_service
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.programs import free_ports
@@ -35,7 +33,6 @@ from tests.support.waiting import eventually
 
 DAY_MS = 86_400_000
 Findings = dict[str, list[dict[str, Any]]]
-_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
 _NGINX = """
 daemon off; master_process off; pid {folder}/pid; error_log stderr;
 events {{ worker_connections 64; }}
@@ -53,14 +50,6 @@ http {{
 _WELL = """proxy_http_version 1.1; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
 proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;"""
 _HASTY = "proxy_read_timeout 1s;"
-_CADDY = """
-{{
-    admin off
-}}
-http://127.0.0.1:{port} {{
-    reverse_proxy {server}
-}}
-"""
 
 
 def read(result: Result) -> tuple[int, Findings]:
@@ -170,7 +159,7 @@ async def test_a_public_url_that_is_the_servers_own_has_no_proxy(
         (("has_patience", False), 2, "long poll", ["fail"], ["answered 504", "proxy_read_timeout"]),
         (("broken_with", 502), 2, "proxy", ["fail"], ["/hello answers 502", "the proxy does not reach"]),
         (("broken_with", 404), 2, "proxy", ["fail"], ["/hello answers 404", "and not this server"]),
-        (("broken_with", 301), 2, "proxy", ["fail"], ["/hello answers 301", "and not this server"]),
+
     ],
 )  # fmt: skip
 async def test_a_fault_of_the_proxy_is_found(
@@ -226,20 +215,18 @@ async def test_what_the_running_server_has_not_taken_and_a_database_that_was_mov
     assert "it is not ready: 503 The database file was deleted" in text(without_file[1], "server")
 
 
-async def test_without_the_admin_api_less_is_known(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> None:
+async def test_the_admin_token_is_not_sent_where_others_can_read_it_and_without_it_less_is_known(
+    tmp_path: Path, invoke: Invoke, set_up: SetUp
+) -> None:
     async with behind_proxy(tmp_path, invoke, set_up, admin_token="none") as behind:
         code, found = await behind.examined()
-
-    assert (code, levels(found, "admin API")) == (1, ["ok"])
-    assert "without admin_token the server cannot say" in text(found, "proxy")
-
-
-async def test_the_admin_token_is_not_sent_where_others_can_read_it() -> None:
     loaded = LoadedSettings(Settings(admin_token=ADMIN_TOKEN), {}, ())
     seen = Examination(loaded, None, None, fixes=False, now_ms=0)
 
     [finding] = await check_arrival(seen, "http://bridge.example.org")
 
+    assert (code, levels(found, "admin API")) == (1, ["ok"])
+    assert "without admin_token the server cannot say" in text(found, "proxy")
     assert finding.level is Level.WARN
     assert "is not https: the admin token is not sent" in finding.text
 
@@ -248,19 +235,22 @@ def examined(operating: Operating, *arguments: str | Path) -> tuple[int, Finding
     return read(operating("doctor", "--json", *arguments))
 
 
-def test_a_server_that_does_not_run_is_found(operating: Operating) -> None:
+def test_without_a_server_that_is_found_and_where_nothing_is_installed_nothing_is_made(
+    operating: Operating, tmp_path: Path, invoke: Invoke, set_up: SetUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, found = examined(operating)
+    nowhere, nothing = read(invoke("doctor", "--json", "--data-dir", tmp_path / "none"))
+    monkeypatch.setattr(machine, "is_synchronised", lambda: False)
+    set_up(database_limit=1)
+    _, worse = examined(operating)
 
     assert (code, levels(found, "server")) == (2, ["fail"])
     assert f"no server runs on {operating.data_dir}: start it" in text(found, "server")
     assert levels(found, "database") == levels(found, "backup") == levels(found, "permissions") == ["ok"]
-
-
-def test_nothing_is_made_where_there_is_no_installation(tmp_path: Path, invoke: Invoke) -> None:
-    code, found = read(invoke("doctor", "--json", "--data-dir", tmp_path / "none"))
-
-    assert (code, levels(found, "database")) == (2, ["fail"])
+    assert (nowhere, levels(nothing, "database")) == (2, ["fail"])
     assert not (tmp_path / "none").exists()
+    assert (levels(worse, "clock"), levels(worse, "database")) == (["warn"], ["ok", "fail"])
+    assert "of database_limit" in text(worse, "database")
 
 
 def test_settings_that_are_not_valid_are_a_finding(invoke: Invoke, set_up: SetUp) -> None:
@@ -291,18 +281,6 @@ def test_a_database_that_is_lost_or_of_another_schema_is_found(operating: Operat
         assert "\n" not in text(found, "database")
 
 
-@each_row(("limit", "level"), [(1, "fail"), (10**9, "ok")])
-def test_the_limit_of_the_database_is_looked_at(
-    operating: Operating, set_up: SetUp, limit: int, level: str
-) -> None:
-    set_up(database_limit=limit)
-
-    _, found = examined(operating)
-
-    assert levels(found, "database") == ["ok", level]
-    assert "of database_limit" in text(found, "database")
-
-
 def test_the_time_until_the_disk_is_full_is_known_from_examinations_before(operating: Operating) -> None:
     size = (operating.data_dir / "bridge.sqlite3").stat().st_size
     day_before, record = SystemClock().now_ms() - DAY_MS, operating.data_dir / "doctor.json"
@@ -323,7 +301,12 @@ def test_the_time_until_the_disk_is_full_is_known_from_examinations_before(opera
     assert begun == [size]
 
 
-def test_permissions_are_mended_on_demand(operating: Operating) -> None:
+def test_permissions_and_what_a_killed_server_left_are_mended_on_demand(operating: Operating) -> None:
+    keystore = operating.data_dir / "keystore"
+    keystore.mkdir(mode=0o700)
+    for file, content in ((keystore / "notes", "not a key"), (operating.data_dir / "server.json", "{}")):
+        file.write_text(content)
+        file.chmod(0o600)
     operating.data_dir.chmod(0o755)
     (operating.data_dir / "bridge.sqlite3").chmod(0o644)
 
@@ -331,33 +314,13 @@ def test_permissions_are_mended_on_demand(operating: Operating) -> None:
     _, mended = examined(operating, "--fix")
     _, after = examined(operating)
 
+    assert levels(before, "key files") == ["warn", "ok"]
+    assert "was left by a server that was killed" in text(before, "server")
     assert set(levels(before, "permissions")) == {"warn"}
-    assert {each["fixed"] for each in mended["permissions"]} == {True}
+    assert {each["fixed"] for each in [*mended["permissions"], mended["server"][0]]} == {True}
     assert levels(after, "permissions") == ["ok"]
     assert operating.data_dir.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_finding_that_is_mended_does_not_count_as_a_warning(operating: Operating) -> None:
-    (operating.data_dir / "server.json").write_text("{}", "utf-8")
-    (operating.data_dir / "server.json").chmod(0o600)
-
-    _, before = examined(operating)
-    _, mended = examined(operating, "--fix")
-
-    assert "was left by a server that was killed" in text(before, "server")
-    assert mended["server"][0]["fixed"]
     assert not (operating.data_dir / "server.json").exists()
-
-
-def test_a_file_among_the_key_files_that_is_none_is_found(operating: Operating) -> None:
-    keystore = operating.data_dir / "keystore"
-    keystore.mkdir(mode=0o700)
-    (keystore / "notes").write_text("not a key")
-    (keystore / "notes").chmod(0o600)
-
-    _, found = examined(operating)
-
-    assert levels(found, "key files") == ["warn", "ok"]
 
 
 def test_an_old_backup_and_one_that_is_gone_are_found(operating: Operating, tmp_path: Path) -> None:
@@ -373,14 +336,6 @@ def test_an_old_backup_and_one_that_is_gone_are_found(operating: Operating, tmp_
     write_record(operating.data_dir, LastBackup(SystemClock().now_ms(), str(backup), 1))
     backup.unlink()
     assert levels(examined(operating)[1], "backup") == ["warn"]
-
-
-def test_a_clock_that_nothing_sets_is_found(operating: Operating, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "is_synchronised", lambda: False)
-
-    assert levels(examined(operating)[1], "clock") == ["warn"]
-    monkeypatch.undo()
-    assert machine.is_synchronised() in (True, False, None)
 
 
 async def test_credentials_of_push_services_are_tried(
@@ -402,36 +357,17 @@ async def test_credentials_of_push_services_are_tried(
     assert found["clock"][0]["text"].endswith("the push service's")
 
 
-@contextmanager
-def running_proxy(kind: str, more: str, folder: Path, port: int, server: str) -> Iterator[None]:
-    """A proxy before this server; the test is skipped if the program is not there."""
-    program = shutil.which(kind, path=_PATH)
-    if program is None:
-        pytest.skip(f"needs {kind}: `scripts/system-packages` installs it")
-    folder.mkdir()
-    configuration = folder / "configuration"
-    template = _NGINX if kind == "nginx" else _CADDY
-    configuration.write_text(template.format(folder=folder, port=port, server=server, more=more))
-    command = [program, "-p", str(folder), "-c", str(configuration)]
-    if kind == "caddy":
-        command = [program, "run", "--config", str(configuration), "--adapter", "caddyfile"]
-    environment = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait(10)
-
-
-async def examined_behind(kind: str, more: str, tmp_path: Path, invoke: Invoke, set_up: SetUp) -> Findings:
-    """The doctor's findings behind a proxy."""
+@needs("nginx")
+@pytest.mark.parametrize("more", [_WELL, _HASTY], ids=["well", "by itself"])
+async def test_nginx_is_found_well_or_wanting(
+    more: str, tmp_path: Path, invoke: Invoke, set_up: SetUp
+) -> None:
     port = free_ports(1)[0]
-    url = f"http://127.0.0.1:{port}"
+    url, configuration = f"http://127.0.0.1:{port}", tmp_path / "nginx.conf"
     settings = {"max_wait": 2, "trusted_proxies": "127.0.0.1"}
     async with behind_proxy(tmp_path, invoke, set_up, url, **settings) as behind:
         server = behind.attended.server
+        configuration.write_text(_NGINX.format(folder=tmp_path, port=port, server=server.url, more=more))
 
         async def answers() -> bool:
             try:
@@ -440,26 +376,14 @@ async def examined_behind(kind: str, more: str, tmp_path: Path, invoke: Invoke, 
             except aiohttp.ClientError:
                 return False
 
-        with running_proxy(kind, more, tmp_path / "proxy", port, server.url):
+        with running([path_of("nginx") or "", "-p", tmp_path, "-c", configuration], tmp_path / "log"):
             await eventually(answers)
-            return (await behind.examined())[1]
+            _, found = await behind.examined()
 
-
-@pytest.mark.parametrize(("kind", "more"), [("nginx", _WELL), ("caddy", "")])
-async def test_a_proxy_that_is_well_is_found_well(
-    kind: str, more: str, tmp_path: Path, invoke: Invoke, set_up: SetUp
-) -> None:
-    found = await examined_behind(kind, more, tmp_path, invoke, set_up)
-
-    assert levels(found, "proxy") == ["ok", "ok"], found
-    assert levels(found, "long poll") == levels(found, "websocket") == ["ok"], found
-
-
-async def test_nginx_as_it_is_by_itself_is_found_wanting(
-    tmp_path: Path, invoke: Invoke, set_up: SetUp
-) -> None:
-    found = await examined_behind("nginx", _HASTY, tmp_path, invoke, set_up)
-
-    assert "X-Forwarded-For does not arrive" in text(found, "proxy")
-    assert levels(found, "long poll") == levels(found, "websocket") == ["fail"]
-    assert "answered 504" in text(found, "long poll")
+    if more == _WELL:
+        assert levels(found, "proxy") == ["ok", "ok"], found
+        assert levels(found, "long poll") == levels(found, "websocket") == ["ok"], found
+    else:
+        assert "X-Forwarded-For does not arrive" in text(found, "proxy")
+        assert levels(found, "long poll") == levels(found, "websocket") == ["fail"]
+        assert "answered 504" in text(found, "long poll")

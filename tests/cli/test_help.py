@@ -18,10 +18,6 @@ from tests.support.command import COMMAND, run_command, run_new_interpreter
 from tests.support.needs import slow
 from tests.support.rows import each_row
 
-COMMANDS = (
-    "serve", "project", "subscriber", "config", "backup", "version", "account", "approvals", "device",
-    "keys", "push",
-)  # fmt: skip
 _FULL = Path("/dev/full")
 
 
@@ -31,16 +27,9 @@ def test_the_version_is_1_and_three_numbers_as_text_and_as_json(invoke: Invoke) 
     assert re.fullmatch(r"1\.\d+\.\d+", VERSION)
 
 
-@each_row("flag", ["-h", "--help"])
-def test_help_lists_every_command(invoke: Invoke, flag: str) -> None:
-    result = invoke(flag)
-
-    assert result.exit_code == 0
-    assert [each for each in COMMANDS if f"\n  {each} " not in result.stdout] == []
-
-
 def test_the_help_has_a_short_line_for_each_command_under_five_headings(invoke: Invoke) -> None:
     _, *sections = re.split(r"^(?=\w+:$)", invoke("--help").stdout, flags=re.MULTILINE)
+    assert invoke("-h").stdout == invoke("--help").stdout
 
     lines = {heading: rest for heading, *rest in (each.strip().splitlines() for each in sections[1:])}
     assert list(lines) == ["Run:", "Notify:", "Wallet:", "Operate:", "Tools:"]
@@ -99,15 +88,7 @@ def test_every_command_has_help_of_whole_sentences(invoke: Invoke) -> None:
     assert ("project", "type", "rename") in paths
 
 
-def test_serve_documents_every_flag_of_the_contract(invoke: Invoke) -> None:
-    text = invoke("serve", "--help").stdout
-    flags = ("--host", "--port", "--data-dir", "--config", "--public-url", "--allow-private-webhooks",
-             "--access-log", "--ready-file")  # fmt: skip
-
-    assert [flag for flag in flags if flag not in text] == []
-
-
-@each_row("arguments", [("--version",), ("version",), ("version", "--json")], ids=" ".join)
+@each_row("arguments", [("--version",), ("version",)], ids=" ".join)
 def test_the_module_is_the_command_and_loads_neither_the_server_nor_its_settings_for_its_version(
     arguments: tuple[str, ...],
 ) -> None:
@@ -124,11 +105,10 @@ def test_the_module_is_the_command_and_loads_neither_the_server_nor_its_settings
 
 @slow
 @pytest.mark.skipif(not _FULL.exists(), reason="needs /dev/full")
-@each_row("command", [("config", "list"), ("openapi",), ("version", "--json")])
-def test_a_command_says_that_its_output_cannot_be_written(command: tuple[str, ...]) -> None:
+def test_a_command_says_that_its_output_cannot_be_written() -> None:
     with _FULL.open("wb") as full:
         done = subprocess.run(
-            [*COMMAND, *command],
+            [*COMMAND, "openapi"],
             env=environment_without_settings(), stdout=full, stderr=subprocess.PIPE, timeout=30, check=False,
         )  # fmt: skip
 

@@ -19,7 +19,7 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.store import enqueue
 from bridge_server.storage.data_directory import held
-from tests.cli.conftest import Invoke, Operating, attended_server
+from tests.cli.conftest import Invoke, Operating
 from tests.support import fcm_service
 from tests.support.admin_client import ETHEREUM
 from tests.support.clock import ManualClock
@@ -30,7 +30,6 @@ from tests.support.push_client import TOPIC, PushClient
 from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, PushServices, running_push_services
 from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
-from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, status
 
 HOOK, OTHER = "https://app.example.org/hook", "https://other.example.org/hook"
@@ -52,11 +51,10 @@ INSERT INTO outbox
     (body, message_id, destination, url, created_at_ms, attempts, next_attempt_at_ms, device_id)
 VALUES (?, ?, ?, ?, 5, ?, ?, ?)
 """
-_LATER_MS = 9_000_000_000_000
 _MESSAGES = [
-    (b"{}", "a", "log", "log:", 0, _LATER_MS, "fourth"),
-    (b"{}", "b", "log", "log:", 0, _LATER_MS, "fourth"),
-    (b"{}", "c", "fcm", "fcm:secret-token", 0, _LATER_MS, None),
+    (b"{}", "a", "log", "log:", 0, 9_000_000_000_000, "fourth"),
+    (b"{}", "b", "log", "log:", 0, 9_000_000_000_000, "fourth"),
+    (b"{}", "c", "fcm", "fcm:secret-token", 0, 9_000_000_000_000, None),
     (b"{}", "d", "https://secret-token.example:443", "https://x", 9, None, "third"),
 ]
 
@@ -115,39 +113,34 @@ def test_a_message_is_shown_without_its_payload_and_cells_as_json_has_them(owing
     assert _cell(body) == 'event: subscribed, notification_types: ["news","offers"], url: -, more: -'
 
 
-def test_one_message_is_sent_again_or_dropped(owing: Operating) -> None:
-    kill(owing.data_dir)
-
-    assert owing.text("outbox", "retry", "1-msg-1") == "1-msg-1 is sent again\n"
-    assert owing.json("outbox", "drop", "2-msg-2") == {"messages": 1}
-
-    states = {each["id"]: each["state"] for each in owing.json("outbox", "list")["messages"]}
-    assert states == {"1-msg-1": "due", "3-msg-3": "dead"}
-
-
-@pytest.mark.parametrize(("command", "due"), [("retry", ["2-msg-2", "1-msg-1"]), ("drop", [])])
-def test_dead_letters_of_a_destination_or_of_all_are_changed(
-    owing: Operating, command: str, due: list[str]
+def test_one_message_or_the_dead_letters_of_a_destination_or_all_are_sent_again_or_dropped(
+    owing: Operating,
 ) -> None:
+    def states() -> dict[str, str]:
+        return {each["id"]: each["state"] for each in owing.json("outbox", "list")["messages"]}
+
     kill(owing.data_dir)
-
-    changed = owing.json("outbox", command, "--dead", "--destination", DESTINATION)
-
-    assert changed == {"messages": 2}
-    left = {each["id"]: each["state"] for each in owing.json("outbox", "list")["messages"]}
-    assert left == {"3-msg-3": "dead", **dict.fromkeys(due, "due")}
-    assert owing.text("outbox", command, "--dead").startswith("1 dead letters ")
-    assert owing.text("outbox", command, "--dead") == "there are no such dead letters\n"
+    assert owing.text("outbox", "retry", "1-msg-1") == "1-msg-1 is sent again\n"
+    assert states() == {"1-msg-1": "due", "2-msg-2": "dead", "3-msg-3": "dead"}
+    kill(owing.data_dir)
+    assert owing.json("outbox", "retry", "--dead", "--destination", DESTINATION) == {"messages": 2}
+    assert states() == {"1-msg-1": "due", "2-msg-2": "due", "3-msg-3": "dead"}
+    kill(owing.data_dir)
+    assert owing.json("outbox", "drop", "--dead", "--destination", DESTINATION) == {"messages": 2}
+    assert states() == {"3-msg-3": "dead"}
+    for command in ("retry", "drop"):
+        kill(owing.data_dir)
+        assert owing.text("outbox", command, "--dead").startswith("1 dead letters ")
+        assert owing.text("outbox", command, "--dead") == "there are no such dead letters\n"
+    owe(owing.data_dir, HOOK)
+    assert owing.json("outbox", "drop", owing.json("outbox", "list")["messages"][0]["id"]) == {"messages": 1}
 
 
 @each_row(
     ("arguments", "fault"),
     [
         (("show", "9-msg-9"), "no such message"),
-        (("retry", "nonsense"), "no such message"),
-        (("drop", "1-msg-2"), "no such message"),
         (("retry",), "name one message, or all dead letters with --dead"),
-        (("drop", "1-msg-1", "--dead"), "name one message, or all dead letters with --dead"),
         (("drop", "1-msg-1", "--destination", DESTINATION), "--destination chooses among dead letters"),
     ],
 )
@@ -156,29 +149,6 @@ def test_an_impossible_command_prints_one_line_and_changes_nothing(
 ) -> None:
     assert fault in owing.refusal("outbox", *arguments).lower()
     assert len(owing.json("outbox", "list")["messages"]) == 3
-
-
-async def test_a_running_server_sends_again_what_a_command_retries(
-    tmp_path: Path, invoke: Invoke, receiver: WebhookReceiver
-) -> None:
-    receiver.otherwise = status(500)
-    clock = ManualClock(SystemClock().now_ms() + 60_000)  # so that the command's time is past for the server
-    async with attended_server(tmp_path / "data", invoke, clock, allow_private_webhooks=True) as attended:
-        await attended.admin.create("app", "news")
-        await attended.admin.put("/admin/projects/app/webhook", {"url": receiver.url()})
-        await attended.admin.subscribe("app", "test:chain:1")
-
-        async def waits() -> bool:
-            messages = (await attended.json("outbox", "list"))["messages"]
-            return [each["state"] for each in messages] == ["waiting"]
-
-        await eventually(waits)
-        [found] = (await attended.json("outbox", "list"))["messages"]
-        receiver.otherwise = status(200)
-
-        await attended.lines("outbox", "retry", found["id"])
-
-        await receiver.got(2)
 
 
 async def webhook_test(invoke: Invoke, receiver: WebhookReceiver, *options: str, **settings: str) -> Result:
@@ -204,30 +174,22 @@ async def test_the_receiver_gets_a_signed_message_and_its_answer_is_said(
     assert request.headers["webhook-signature"].startswith("v1,")
 
 
-async def test_a_refusal_is_one_line_and_exit_code_1(receiver: WebhookReceiver, invoke: Invoke) -> None:
+async def test_a_refusal_is_one_line_and_exit_code_1_and_a_private_address_is_not_called(
+    receiver: WebhookReceiver, invoke: Invoke
+) -> None:
     receiver.otherwise = status(500)
 
     result = await webhook_test(invoke, receiver)
     as_json = await webhook_test(invoke, receiver, "--json")
+    guarded = await webhook_test(invoke, receiver, allow_private_webhooks="false")
+    no_url = await asyncio.to_thread(invoke, "webhook", "test", "ftp://app.example.org/hook")
 
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "bridge-server: the receiver did not take it: the receiver answered 500\n"
     assert (as_json.exit_code, json.loads(as_json.stdout)["delivered"]) == (1, False)
-
-
-async def test_the_address_guard_holds_for_a_test_too(receiver: WebhookReceiver, invoke: Invoke) -> None:
-    result = await webhook_test(invoke, receiver, allow_private_webhooks="false")
-
-    assert result.exit_code == 1
-    assert receiver.requests == []
-
-
-@each_row("url", ["app.example.org/hook", "ftp://app.example.org/hook", "http://"])
-def test_a_text_that_is_no_url_is_refused(invoke: Invoke, url: str) -> None:
-    result = invoke("webhook", "test", url)
-
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("bridge-server: URL must be ")
+    assert (guarded.exit_code, len(receiver.requests)) == (1, 2)
+    assert (no_url.exit_code, no_url.stdout) == (2, "")
+    assert no_url.stderr.startswith("bridge-server: URL must be ")
 
 
 @pytest.fixture

@@ -3,11 +3,8 @@
 import os
 import pty
 import re
-from contextlib import closing
 from datetime import date
 from pathlib import Path
-from sqlite3 import connect
-from typing import Any
 
 import pytest
 
@@ -20,29 +17,6 @@ INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 SECRET = re.compile(r"^secret +(bsk_[A-Za-z0-9_-]{43})$", re.MULTILINE)
 EPOCH = date(1970, 1, 1).toordinal()
 ETHEREUM = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
-REFUSALS: list[tuple[tuple[str, ...], str]] = [
-    (("create", "x" * 65), "name must have 1 to 64 characters"),
-    (("create", "App", "--id", "session"), "project_id is reserved"),
-    (("create", "App", "--id", "app"), "project of this id already"),
-    (("create", "a\ud800"), "name must not contain control characters"),
-    (("show", "\udcff"), "not text in UTF-8"),
-    (("show", "none"), "no project of this id"),
-    (("rotate-secret", "none"), "no project of this id"),
-    (("revoke-secret", "none", "1"), "no project of this id"),
-    (("limits", "none"), "no project of this id"),
-    (("webhook", "none"), "no project of this id"),
-    (("webhook", "app", "--url", "ftp://app.example"), "absolute http or https URL"),
-    (("webhook", "app", "--url", "https://app.example", "--remove"), "do not go together"),
-    (("delete", "none", "--yes"), "no project of this id"),
-    (("analytics", "none"), "no project of this id"),
-    (("analytics", "app", "--from", "yesterday"), "from must be a day"),
-    (("analytics", "app", "--from", "2026-01-02", "--to", "2026-01-01"), "ends before it begins"),
-    (("type", "list", "none"), "no project of this id"),
-    (("type", "add", "none", "News"), "no project of this id"),
-    (("type", "add", "app", "News", "--id", "a b"), "type_id must be"),
-    (("type", "rename", "app", "none", "News"), "no notification type of this id"),
-    (("type", "remove", "app", "none"), "no notification type of this id"),
-]
 _SOMEBODY = 65534
 
 
@@ -87,15 +61,12 @@ def test_a_project_has_an_id_that_is_made_from_its_name(
     assert all(map(re.fullmatch, ids, made)), made
 
 
-def test_of_an_unknown_project_a_command_lists_the_known_ones(app: Operating) -> None:
-    app.text("project", "create", "Blog")
-
-    assert "there is no project of this id, but app, blog" in app.refusal("project", "show", "ap")
-
-
-def test_create_prints_the_secret_once_and_says_so(operate: Operating) -> None:
+def test_create_prints_the_secret_once_and_projects_are_listed_oldest_first(
+    operate: Operating,
+) -> None:
     printed = operate.text("project", "create", "My app 😀", "--id", "my-app")
-    made = operate.json("project", "create", "Other")
+    made = operate.json("project", "create", "A much longer name", "--id", "a-longer-id")
+    heading, first, second = operate.text("project", "list").splitlines()
 
     assert printed.startswith("project  my-app\nname     My app 😀\nsecret   ")
     assert "not shown again" in printed
@@ -104,23 +75,10 @@ def test_create_prints_the_secret_once_and_says_so(operate: Operating) -> None:
     later = operate.text("project", "show", "my-app") + operate.text("project", "show", "my-app", "--json")
     assert found[1] not in later + operate.text("project", "list")
     assert re.fullmatch("bsk_[A-Za-z0-9_-]{43}", made.pop("secret")["secret"])
-    assert made == operate.json("project", "show", "other")
-
-
-def test_projects_are_listed_oldest_first(app: Operating) -> None:
-    app.text("project", "create", "A much longer name", "--id", "a-longer-id")
-
-    heading, *rows = app.text("project", "list").splitlines()
-    first, _ = app.json("project", "list")["projects"]
-
+    assert made == operate.json("project", "show", "a-longer-id")
     assert heading == "project      name                created"
-    assert re.fullmatch(rf"app          My app              {INSTANT}", rows[0])
-    assert re.fullmatch(rf"a-longer-id  A much longer name  {INSTANT}", rows[1])
-    assert re.fullmatch(INSTANT, first.pop("created_at"))
-    assert first == {
-        "project_id": "app", "name": "My app", "account_limit": {"per_hour": 2, "burst": 50, "own": False},
-        "webhook": None, "types": [], "subscribers": 0, "sent_today": 0, "read_rate": None,
-    }  # fmt: skip
+    assert re.fullmatch(rf"my-app       My app 😀 +{INSTANT}", first)
+    assert re.fullmatch(rf"a-longer-id  A much longer name  {INSTANT}", second)
 
 
 def test_empty_lists_are_said_in_words_and_empty_in_json(app: Operating) -> None:
@@ -166,8 +124,8 @@ def test_secrets_rotate_and_are_revoked_by_number(app: Operating) -> None:
     assert "not shown again" in printed
 
     assert "2 live secrets" in app.refusal("project", "rotate-secret", "app")
+    assert app("project", "revoke-secret", "app", "0").exit_code == 2
     assert app.text("project", "revoke-secret", "app", "1") == "secret 1 is revoked\n"
-    assert "no secret of this number" in app.refusal("project", "revoke-secret", "app", "1")
     assert app.json("project", "rotate-secret", "app")["number"] == 3
     assert app.json("project", "revoke-secret", "app", "2") == {"success": True}
     assert [secret["number"] for secret in app.json("project", "show", "app")["secrets"]] == [3]
@@ -184,41 +142,15 @@ def test_limits_are_shown_set_and_reset(app: Operating, set_up: SetUp) -> None:
     assert app.json("project", "limits", "app", "--reset") == {"per_hour": 2, "burst": 9, "own": False}
 
 
-@each_row(
-    ("options", "said"),
-    [
-        (("--per-hour", "1"), "--per-hour and --burst go together"),
-        (("--burst", "1"), "--per-hour and --burst go together"),
-        (("--reset", "--burst", "1"), "--reset does not go with --per-hour or --burst"),
-        (
-            ("--per-hour", "nan", "--burst", "0"),
-            "per_hour must be 0.001 to 1000000; burst must be 1 to 1000000",
-        ),
-        (("--per-hour", "inf", "--burst", "1"), "per_hour must be 0.001 to 1000000"),
-    ],
-)
-def test_limits_that_cannot_be_are_refused(app: Operating, options: tuple[str, ...], said: str) -> None:
-    before = app.json("project", "limits", "app", "--per-hour", "7", "--burst", "3")
-
-    assert app.refusal("project", "limits", "app", *options) == said
-
-    assert app.json("project", "limits", "app") == before
-
-
 def test_a_webhook_is_set_shown_and_removed(app: Operating) -> None:
-    assert app.text("project", "webhook", "app") == "there is no webhook\n"
-    assert app.json("project", "webhook", "app") == {"url": None}
-
     printed = app.text("project", "webhook", "app", "--url", "https://app.example/a")
     assert re.search(r"^signing secret  whsec_\S+$", printed, re.MULTILINE)
     assert "not shown again" in printed
     assert app.text("project", "webhook", "app") == "https://app.example/a\n"
     told = app.json("project", "webhook", "app", "--url", "https://app.example/b")
-    assert told["url"] == "https://app.example/b"
-    assert told["signing_secret"].startswith("whsec_")
-    assert app.json("project", "webhook", "app") == {"url": "https://app.example/b"}
+    assert told == {"url": "https://app.example/b", "signing_secret": told["signing_secret"]}
     assert app.text("project", "webhook", "app", "--remove") == "the webhook is removed\n"
-    assert app.json("project", "webhook", "app", "--remove") == {"success": True}
+    assert app.text("project", "webhook", "app") == "there is no webhook\n"
     assert app.json("project", "webhook", "app") == {"url": None}
 
 
@@ -226,18 +158,14 @@ def test_types_are_added_renamed_listed_and_removed(app: Operating) -> None:
     assert app.text("project", "type", "add", "app", "News", "--id", "news") == "type  news\nname  News\n"
     made = app.json("project", "type", "add", "app", "Deals")
     assert app.text("project", "type", "rename", "app", "news", "Today") == "type  news\nname  Today\n"
-    renamed = app.json("project", "type", "rename", "app", made["type_id"], "Offers")
-    assert renamed == {**made, "name": "Offers"}
 
     heading, first, second = app.text("project", "type", "list", "app").splitlines()
     assert heading.split() == ["type", "name", "created"]
     assert first.split()[:2] == ["news", "Today"]
-    assert second.split()[:2] == [made["type_id"], "Offers"]
-    assert heading.index("name") == first.index("Today") == second.index("Offers")
+    assert heading.index("name") == first.index("Today") == second.index("Deals")
     assert app.text("project", "type", "remove", "app", "news") == "type news is removed\n"
-    assert app.json("project", "type", "list", "app") == {"types": [renamed]}
+    assert app.json("project", "type", "list", "app") == {"types": [made]}
     assert app.json("project", "type", "remove", "app", made["type_id"]) == {"success": True}
-    assert app.json("project", "type", "list", "app") == {"types": []}
 
 
 def test_analytics_is_a_table_by_type_and_day(app: Operating) -> None:
@@ -261,29 +189,15 @@ def test_analytics_is_a_table_by_type_and_day(app: Operating) -> None:
     ]
 
 
-def test_delete_without_a_terminal_needs_yes(app: Operating) -> None:
-    for form in ((), ("--json",)):
-        assert "--yes" in app.refusal("project", "delete", "app", *form)
-
-    assert app.json("project", "show", "app")["name"] == "My app"
-    assert app.json("project", "delete", "app", "--yes") == {"success": True}
-
-
 @pytest.mark.parametrize(
-    ("answer", "options", "exit_code", "said"),
-    [
-        ("y\n", (), 0, "Delete the project app (My app), its 0 subscriptions"),
-        ("n\n", (), 1, "Delete the project app (My app), its 0 subscriptions"),
-        ("\n", (), 1, "Delete the project app (My app), its 0 subscriptions"),
-        ("y\n", ("--json",), 2, "--yes"),
-    ],
+    ("answer", "options", "exit_code"), [("y", (), 0), ("", (), 1), ("y", ("--json",), 2)]
 )
 def test_on_a_terminal_delete_asks_first_but_not_for_json(
-    app: Operating, answer: str, options: tuple[str, ...], exit_code: int, said: str
+    app: Operating, answer: str, options: tuple[str, ...], exit_code: int
 ) -> None:
     main, terminal = pty.openpty()
     try:
-        os.write(main, answer.encode())
+        os.write(main, f"{answer}\n".encode())
         finished = run_command(
             "project", "delete", "app", "--data-dir", app.data_dir, *options,
             environment=engine_environment(app.data_dir), stdin=terminal,
@@ -292,48 +206,45 @@ def test_on_a_terminal_delete_asks_first_but_not_for_json(
         os.close(main)
         os.close(terminal)
 
+    said = "--yes" if options else "Delete the project app (My app), its 0 subscriptions"
     assert said in finished.out + finished.err
     assert finished.exit_code == exit_code
-    assert options == () or finished.out == ""
     assert len(app.json("project", "list")["projects"]) == (exit_code != 0)
 
 
-@each_row("form", [(), ("--json",)], ids=["text", "json"])
-@each_row(("arguments", "said"), REFUSALS, ids=lambda value: repr(value)[:40])
-def test_failure_is_one_line_and_exit_code_2(
-    app: Operating, arguments: tuple[str, ...], said: str, form: tuple[str, ...]
+@each_row(
+    ("arguments", "said"),
+    [
+        (("create", "x" * 65), "name must have 1 to 64 characters"),
+        (("create", "App", "--id", "app"), "project of this id already"),
+        (("show", "\udcff"), "not text in UTF-8"),
+        (("show", "ap"), "there is no project of this id, but app"),
+        (("limits", "app", "--per-hour", "1"), "--per-hour and --burst go together"),
+        (("limits", "app", "--reset", "--burst", "1"), "--reset does not go with --per-hour or --burst"),
+        (("limits", "app", "--per-hour", "nan", "--burst", "0"), "per_hour must be 0.001 to 1000000; burst"),
+        (("webhook", "app", "--url", "https://app.example", "--remove"), "do not go together"),
+        (("analytics", "app", "--from", "2026-01-02", "--to", "2026-01-01"), "ends before it begins"),
+        (("type", "remove", "app", "none"), "no notification type of this id"),
+        (("delete", "app"), "--yes"),  # without a terminal
+    ],
+)
+def test_failure_is_one_line_and_exit_code_2_and_changes_nothing(
+    app: Operating, arguments: tuple[str, ...], said: str
 ) -> None:
-    assert said in app.refusal("project", *arguments, *form)
+    before = app.json("project", "show", "app")
 
+    for form in ((), ("--json",)):
+        assert said in app.refusal("project", *arguments, *form)
 
-@each_row("number", ["0", "-1", "one", "1000000000000000001", "9" * 30])
-def test_the_number_of_a_secret_is_a_number(app: Operating, number: str) -> None:
-    assert app("project", "revoke-secret", "app", "--", number).exit_code == 2
-
-    assert app.json("project", "show", "app")["secrets"][0]["number"] == 1
-
-
-def damaged(directory: Path) -> None:
-    directory.mkdir()
-    (directory / "bridge.sqlite3").write_bytes(b"not a database, by any stretch" * 100)
-
-
-def newer(directory: Path) -> None:
-    directory.mkdir()
-    with closing(connect(directory / "bridge.sqlite3")) as database:
-        database.execute("PRAGMA user_version = 999")
+    assert app.json("project", "show", "app") == before
 
 
 @pytest.mark.sqlite("its file is spoiled")
-@pytest.mark.parametrize(
-    ("spoil", "said"), [(damaged, "cannot be used: file is not a database"), (newer, "schema version 999")]
-)
-def test_a_database_or_a_setting_that_cannot_be_used_is_one_line(
-    operate: Operating, set_up: SetUp, spoil: Any, said: str
-) -> None:
-    spoil(operate.data_dir)
+def test_a_database_or_a_setting_that_cannot_be_used_is_one_line(operate: Operating, set_up: SetUp) -> None:
+    operate.data_dir.mkdir()
+    (operate.data_dir / "bridge.sqlite3").write_bytes(b"not a database, by any stretch" * 100)
 
-    assert said in operate.refusal("project", "list")
+    assert "cannot be used: file is not a database" in operate.refusal("project", "list")
     set_up(port=65536)
     assert "port" in operate.refusal("project", "list")
 
@@ -342,7 +253,7 @@ def test_a_database_or_a_setting_that_cannot_be_used_is_one_line(
 def test_a_data_directory_that_is_not_there_or_cannot_be_is_one_line(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
 
-    for command in (("project", "list"), ("push", "test", "--topic", "t"), ("subscriber", "list", "app")):
+    for command in (("subscriber", "list", "app"), ("push", "test", "--topic", "t"), ("backup", "copy")):
         assert "there is no database" in Operating(invoke, tmp_path / "elsewhere").refusal(*command)
     impossible = Operating(invoke, tmp_path / "file" / "data").refusal("project", "create", "App")
 
@@ -352,7 +263,7 @@ def test_a_data_directory_that_is_not_there_or_cannot_be_is_one_line(invoke: Inv
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take another user's place")
-@each_row("command", [("account", "list"), ("approvals", "list"), ("project", "list")])
+@each_row("command", [("account", "list"), ("project", "list")])
 def test_a_command_as_root_is_refused_in_the_data_directory_of_another_user(
     invoke: Invoke, tmp_path: Path, command: tuple[str, ...]
 ) -> None:

@@ -2,12 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,8 @@ from urllib.request import urlopen
 import pytest
 from yarl import URL
 
-from bridge_server.assembly.wallet import keys_for_development
 from bridge_server.cli import process as module
-from bridge_server.cli.options import CommandError
-from bridge_server.cli.process import ready_file_at, url_for_others
+from bridge_server.cli.process import url_for_others
 from bridge_server.cli.server_run import banner
 from bridge_server.kernel.version import VERSION
 from bridge_server.settings.settings import Settings
@@ -30,10 +29,7 @@ from tests.support.loads import get as get_request
 from tests.support.rows import each_row
 from tests.support.waiting import until
 
-needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 OWN_URL = "http://127.0.0.1:8080"
-FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
-FIRST_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 
 
@@ -81,11 +77,16 @@ def service_manager(folder: Path) -> Iterator[tuple[socket.socket, dict[str, str
         yield manager, {"NOTIFY_SOCKET": str(address)}
 
 
-def test_log_ready_file_and_service_manager_have_the_start_and_the_stop(tmp_path: Path) -> None:
+def test_log_ready_file_and_service_manager_have_the_start_and_the_stop_and_a_second_server_is_refused(
+    tmp_path: Path,
+) -> None:
     with service_manager(tmp_path) as (manager, environment):
         with watched_server(tmp_path, environment=environment) as server:
             assert manager.recv(100) == b"READY=1"
             get(f"{server.url}/info")
+            second = only_line(serve(tmp_path / "data", "--ready-file", str(server.ready_file)))
+            assert f"process {server.process.pid}" in second
+            assert str(tmp_path / "data") in second
             assert json.loads(server.ready_file.read_text())["pid"] == server.process.pid
             assert server.stop(signal.SIGTERM) == 0
             assert not server.ready_file.exists()
@@ -164,7 +165,7 @@ def test_a_service_manager_that_does_not_read_holds_nobody_up(tmp_path: Path) ->
     }
 
 
-@each_row("variables", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "often"}, {"WATCHDOG_USEC": "0"}])
+@each_row("variables", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "often"}])
 def test_a_watchdog_of_another_process_or_none_hears_nothing(
     tmp_path: Path, variables: dict[str, str]
 ) -> None:
@@ -192,16 +193,7 @@ def test_a_server_that_can_tell_neither_commands_nor_its_service_manager_serves_
     assert set(events) <= {"server_file_not_written", "service_manager_not_told"}
 
 
-def test_test_mode_is_refused_where_others_could_reach_it(tmp_path: Path) -> None:
-    refused = run_command("serve", "--test", "--host", "0.0.0.0", "--data-dir", tmp_path / "data")
-
-    assert refused.exit_code == 2
-    (line,) = refused.err.splitlines()
-    assert line.endswith("listen on 127.0.0.1, or leave it out")
-    assert not (tmp_path / "data").exists()
-
-
-@needs_proc
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @each_row(("hard", "is_enough"), [(7_000, True), (1_024, False)])
 def test_the_soft_limit_is_raised_to_the_hard_one_and_one_that_is_too_low_is_said(
     tmp_path: Path, hard: int, is_enough: bool
@@ -238,31 +230,6 @@ def test_an_address_has_a_quarter_of_them_and_newcomers_are_served(tmp_path: Pat
     assert "max_address_connections is 64" in line["advice"]
 
 
-def test_silent_connections_are_closed_in_the_time_that_is_set(tmp_path: Path) -> None:
-    with (
-        watched_server(tmp_path, environment={"BRIDGE_HEAD_TIMEOUT": "0.2"}) as server,
-        client(URL(server.url).port or 0, SOMEBODY) as silent,
-    ):
-        assert read_all(silent) == b""
-
-
-def test_silent_connections_of_everybody_leave_room_for_who_asks(tmp_path: Path) -> None:
-    with watched_server(tmp_path, open_files=(256, 256)) as server, ExitStack() as stack:
-        port = URL(server.url).port or 0
-        for _ in range(300):
-            stack.enter_context(client(port, SOMEBODY))  # exempt, as all on this machine
-
-        until(lambda: is_served(port))
-
-
-def is_served(port: int) -> bool:
-    try:
-        with client(port, ANOTHER, get_request("/hello", "Connection: close")) as newcomer:
-            return read_all(newcomer).startswith(b"HTTP/1.1 200 ")
-    except ConnectionError:  # the system was out of descriptors at that moment
-        return False
-
-
 def shown(tmp_path: Path, **settings: Any) -> str:
     return banner(OWN_URL, Settings(data_dir=tmp_path, **settings))
 
@@ -272,52 +239,28 @@ def line(text: str, name: str) -> str:
     return found.removeprefix(f"  {name}").strip()
 
 
-def test_banner_names_version_address_and_a_command_to_try(tmp_path: Path) -> None:
-    text = shown(tmp_path, public_url="https://bridge.example.org")
+def test_banner_names_version_address_keys_that_everybody_knows_and_a_command_to_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = shown(tmp_path, public_url="https://bridge.example.org", chain_id=5)
+    development = shown(tmp_path, dev_accounts=True, dev_account_count=1).splitlines()
+    own = shown(tmp_path, dev_accounts=True, dev_mnemonic=WORDS, dev_account_count=1).splitlines()
+    monkeypatch.setattr(module, "_outgoing_address", lambda _: "192.0.2.7")
+    everywhere = shown(tmp_path, host="0.0.0.0", node_url="http://127.0.0.1:8545")
 
     assert f"Bridge Server {VERSION}" in text
     assert line(text, "bridge") == "https://bridge.example.org"
     assert line(text, "0.7") == "https://bridge.example.org/compat/v0.7"
-    assert line(text, "wallet") == f"{OWN_URL}/rpc"
+    assert line(text, "wallet") == f"{OWN_URL}/rpc (chain 5)"
     assert line(text, "database") == str(tmp_path / "bridge.sqlite3")
     assert line(text, "try") == f"curl -X POST {OWN_URL}/session/new"
     assert "Ctrl-C" in text
     assert "private keys" not in text
-
-
-def test_accounts_for_development_are_shown_with_their_keys_if_everybody_knows_them(tmp_path: Path) -> None:
-    text = shown(tmp_path, dev_accounts=True, dev_account_count=3)
-    own = Settings(data_dir=tmp_path, dev_accounts=True, dev_mnemonic=WORDS, dev_account_count=1)
-
-    *_, first, second, third, warning = text.splitlines()
-    assert first == f"  {FIRST}  {FIRST_KEY}"
-    assert len({first, second, third}) == 3
-    assert warning.startswith("EVERYBODY KNOWS THESE KEYS")
-    (key,) = keys_for_development(own)
-    assert banner(OWN_URL, own).splitlines()[-1] == f"  {key.address}"
-
-
-def test_banner_names_the_chain_if_it_is_known(tmp_path: Path) -> None:
-    node = {"node_url": "http://127.0.0.1:8545"}
-    for settings, chain in (
-        ({"chain_id": 5}, "(chain 5)"), ({"chain_id": 5, **node}, "(chain 5)"), (node, "(the node's chain)"),
-        ({}, ""),
-    ):  # fmt: skip
-        assert line(shown(tmp_path, **settings), "wallet") == f"{OWN_URL}/rpc {chain}".strip()
-
-
-def test_a_server_on_every_address_is_shown_with_an_address_that_others_reach_or_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "_outgoing_address", lambda _: "192.0.2.7")
-        assert line(shown(tmp_path, host="0.0.0.0"), "bridge") == "http://192.0.2.7:8080"
-    unreachable = dict.fromkeys(module._DOCUMENTATION_ADDRESS, "no address")
-    monkeypatch.setattr(module, "_DOCUMENTATION_ADDRESS", unreachable)
-    monkeypatch.setattr("socket.gethostname", lambda: "machine")
-
-    assert line(shown(tmp_path, host="0.0.0.0"), "bridge") == "http://machine:8080"
-    assert line(shown(tmp_path, host="127.0.0.1"), "bridge") == OWN_URL
+    assert development[-2].split()[1] == "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+    assert development[-1].startswith("EVERYBODY KNOWS THESE KEYS")
+    assert re.fullmatch("  0x[0-9A-Fa-f]{40}", own[-1])  # without its key
+    assert line(everywhere, "bridge") == "http://192.0.2.7:8080"
+    assert line(everywhere, "wallet").endswith("/rpc (the node's chain)")
 
 
 def test_only_a_terminal_is_shown_the_banner(tmp_path: Path) -> None:
@@ -334,17 +277,6 @@ def test_only_a_terminal_is_shown_the_banner(tmp_path: Path) -> None:
     assert server.url in text
 
 
-@pytest.fixture
-def data_dir(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def taken_port() -> Iterator[int]:
-    with closing(socket.create_server(("127.0.0.1", 0))) as other:
-        yield other.getsockname()[1]
-
-
 def serve(data_dir: Path, *arguments: str, **environment: str) -> Finished:
     """Start a server that is expected to end by itself, soon: no thread may keep it alive."""
     return run_command("serve", "--port", "0", "--data-dir", data_dir, *arguments, environment=environment)
@@ -359,117 +291,78 @@ def only_line(finished: Finished) -> str:
     return line
 
 
-def test_second_server_on_a_directory_names_the_process_that_holds_it(tmp_path: Path) -> None:
-    with watched_server(tmp_path) as first:
-        line = only_line(serve(tmp_path / "data", "--ready-file", str(first.ready_file)))
+def test_a_data_directory_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
+    rows: list[tuple[Callable[[Path], object], tuple[str, ...]]] = [
 
-        assert first.process.poll() is None
-        assert first.ready_file.exists()
-        assert f"process {first.process.pid}" in line
-        assert str(tmp_path / "data") in line
+        (newer, ("schema version 9999", "newer program")),
+        (lambda folder: (private(folder) / "bridge.sqlite3").write_text("no database " * 100),
+         ("bridge.sqlite3 cannot be opened",)),
+        (lambda folder: (private(folder) / "bridge.sqlite3").mkdir(), ("bridge.sqlite3",)),
+    ]  # fmt: skip
+    for number, (spoil, said) in enumerate(rows):
+        spoil(tmp_path / str(number))
 
+        line = only_line(serve(tmp_path / str(number)))
 
-def test_a_file_in_the_place_of_the_directory(data_dir: Path) -> None:
-    data_dir.write_text("in the way")
-
-    line = only_line(serve(data_dir / "below"))
-
-    assert f"the data directory {data_dir / 'below'} cannot be used" in line
-    assert "--data-dir" in line
+        assert [words for words in said if words not in line] == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unwritable to root")
-def test_an_unwritable_directory(data_dir: Path) -> None:
-    data_dir.mkdir(mode=0o500)
-
-    assert "Permission denied" in only_line(serve(data_dir / "below"))
+def private(folder: Path) -> Path:
+    folder.mkdir(mode=0o700)
+    return folder
 
 
-def test_a_database_of_a_newer_version(data_dir: Path) -> None:
-    data_dir.mkdir(mode=0o700)
-    with closing(sqlite3.connect(data_dir / "bridge.sqlite3")) as connection:
+def newer(folder: Path) -> None:
+    with closing(sqlite3.connect(private(folder) / "bridge.sqlite3")) as connection:
         connection.execute("PRAGMA user_version = 9999")
-
-    line = only_line(serve(data_dir))
-
-    assert "schema version 9999" in line
-    assert "newer program" in line
-
-
-def test_something_else_in_the_place_of_the_database(data_dir: Path) -> None:
-    data_dir.mkdir(mode=0o700)
-    database = data_dir / "bridge.sqlite3"
-    database.write_text("this is not a database " * 100)
-
-    assert "bridge.sqlite3 cannot be opened" in only_line(serve(data_dir))
-    database.unlink()
-    database.mkdir()
-    assert "bridge.sqlite3" in only_line(serve(data_dir))
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        ("serve", "--port", "0"), ("project", "list"), ("project", "create", "Shop"), ("backup", "copy"),
+        ("serve", "--port", "0"), ("project", "create", "Shop"), ("backup", "copy"),
         ("copy", "--to", "postgresql://nobody@127.0.0.1:9/none"),
     ],
     ids=lambda command: command[0],
 )  # fmt: skip
-def test_an_empty_file_in_the_place_of_the_database(data_dir: Path, command: tuple[str, ...]) -> None:
-    data_dir.mkdir(mode=0o700, exist_ok=True)
-    database = data_dir / "bridge.sqlite3"
+def test_an_empty_file_in_the_place_of_the_database_is_lost_data(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    database = private(tmp_path / "data") / "bridge.sqlite3"
     database.touch()
 
-    assert only_line(run_command(*command, "--data-dir", data_dir)) == (
+    assert only_line(run_command(*command, "--data-dir", tmp_path / "data")) == (
         f"bridge-server: the database {database} is an empty file, so its data is lost: restore a backup "
         "with `bridge-server restore FILE`, or move the file away to begin with a new database"
     )
     assert database.stat().st_size == 0
 
 
-def test_a_port_in_use(data_dir: Path, taken_port: int) -> None:
-    line = only_line(serve(data_dir, "--port", str(taken_port)))
-    with held(data_dir):
-        assert not (data_dir / "bridge.sqlite3-wal").exists()
-    metrics = only_line(serve(data_dir, BRIDGE_METRICS_PORT=str(taken_port), BRIDGE_LOG_LEVEL="error"))
+def test_a_place_that_is_taken_or_cannot_be_is_one_line(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with closing(socket.create_server(("127.0.0.1", 0))) as other:
+        taken = str(other.getsockname()[1])
+        line = only_line(serve(data_dir, "--port", taken))
+        with held(data_dir):
+            assert not (data_dir / "bridge.sqlite3-wal").exists()
+        metrics = only_line(serve(data_dir, BRIDGE_METRICS_PORT=taken, BRIDGE_LOG_LEVEL="error"))
+    nowhere = only_line(serve(data_dir, "--host", "192.0.2.1"))
+    (tmp_path / "file").write_text("in the way")
+    below_file = only_line(serve(tmp_path / "file" / "below"))
+    no_folder = only_line(serve(data_dir, "--ready-file", f"{tmp_path}/no/ready", BRIDGE_LOG_LEVEL="error"))
+    reachable = only_line(serve(tmp_path / "test", "--test", "--host", "0.0.0.0"))
 
-    assert f"cannot listen on 127.0.0.1 port {taken_port}" in line
+    assert f"cannot listen on 127.0.0.1 port {taken}" in line
     assert "in use" in line
     assert "--port" in line
-    assert f"port {taken_port} (Address already in use)" in metrics
+    assert f"port {taken} (Address already in use)" in metrics
     assert "metrics_port" in metrics
     assert "--port" not in metrics
-
-
-def test_a_host_that_is_not_of_this_machine(data_dir: Path) -> None:
-    assert "cannot listen on 192.0.2.1" in only_line(serve(data_dir, "--host", "192.0.2.1"))
-
-
-@each_row("where", ["nowhere/ready.json", "file/ready.json"])
-def test_a_ready_file_that_cannot_be_written(tmp_path: Path, where: str) -> None:
-    (tmp_path / "file").write_text("in the way")
-
-    line = only_line(
-        serve(tmp_path / "data", "--ready-file", str(tmp_path / where), BRIDGE_LOG_LEVEL="error")
-    )
-
-    reason = "Not a directory" if where.startswith("file") else "No such file or directory"
-    assert f"{tmp_path / where} cannot be written: {reason}" in line
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_no_space_for_the_ready_file_is_said_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ready_file = tmp_path / "ready.json"
-    with closing(Path("/dev/full").open("wb")) as full:
-        monkeypatch.setattr("os.open", lambda *_: os.dup(full.fileno()))
-        with pytest.raises(CommandError) as refused, ready_file_at(ready_file, {"url": "http://127.0.0.1"}):
-            pass
-
-    assert str(refused.value) == f"the ready file {ready_file} cannot be written: No space left on device"
-    assert refused.value.exit_code == 2
-    assert list(tmp_path.iterdir()) == []
+    assert "cannot listen on 192.0.2.1" in nowhere
+    assert f"the data directory {tmp_path / 'file' / 'below'} cannot be used" in below_file
+    assert f"{tmp_path}/no/ready cannot be written: No such file or directory" in no_folder
+    assert reachable.endswith("listen on 127.0.0.1, or leave it out")
+    assert not (tmp_path / "test").exists()
 
 
 def test_a_ready_file_that_is_a_pipe_or_a_device_is_refused_and_stays(tmp_path: Path) -> None:

@@ -17,11 +17,9 @@ import pytest
 from bridge_server.kit.testing.server import environment_without_settings
 from tests.support.command import COMMAND, run_command
 from tests.support.needs import SLOW
-from tests.support.rows import each_row
 from tests.support.waiting import until
 
 _PATIENCE_SECONDS = 120.0
-_NO_NUMBER = "write the number of the process that starts the server, as $$ in a shell"
 # Starts the command that its arguments name, with its own number for PID, and ends by SIGKILL after a while.
 _STARTER = """
 import os, signal, subprocess, sys, time
@@ -214,42 +212,23 @@ def start_tick(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 
-@each_row("number", ["", "0", "-1", "1x", "²", str(2**31)])
-def test_what_is_no_number_of_a_process_is_refused(tmp_path: Path, number: str) -> None:
-    refused = run_command("serve", f"--stop-with-parent={number}", "--data-dir", tmp_path / "data")
-
-    assert refused.exit_code == 2
-    assert refused.err == f"bridge-server: --stop-with-parent={number}: {_NO_NUMBER}\n"
-
-
-def test_a_variable_that_is_no_number_is_named_by_the_commands_that_need_it() -> None:
+def test_what_is_no_number_of_a_process_is_refused_by_the_commands_that_need_it(tmp_path: Path) -> None:
+    advice = "write the number of the process that starts the server, as $$ in a shell"
+    for number in ("", "-1", "1x", str(2**31)):
+        refused = run_command("serve", f"--stop-with-parent={number}", "--data-dir", tmp_path / "data")
+        assert refused.exit_code == 2
+        assert refused.err == f"bridge-server: --stop-with-parent={number}: {advice}\n"
     refused = run_command("wallet", environment={"BRIDGE_STOP_WITH_PARENT": "me"})
+    assert refused.err == f"bridge-server: BRIDGE_STOP_WITH_PARENT=me: {advice}\n"
     other = run_command("config", "check", environment={"BRIDGE_STOP_WITH_PARENT": "me"})
-
-    assert refused.exit_code == 2
-    assert refused.err == f"bridge-server: BRIDGE_STOP_WITH_PARENT=me: {_NO_NUMBER}\n"
     assert (other.exit_code, other.err) == (0, "")
-
-
-def test_a_server_does_not_wait_for_its_own_end() -> None:
-    """`exec` in a shell gives the server the shell's own number."""
-    finished = subprocess.run(
+    # `exec` in a shell gives the server the shell's own number.
+    own = subprocess.run(
         ["sh", "-c", 'exec "$@" --stop-with-parent=$$', "sh", *COMMAND, "dev", "--port", "0"],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=_PATIENCE_SECONDS,
-        check=False,
-    )
-
-    assert finished.returncode == 2
-    assert _NO_NUMBER in finished.stderr
-
-
-def test_the_argument_behind_it_is_not_its_number() -> None:
-    refused = run_command("wallet", "--stop-with-parent", "nonsense")
-
-    assert refused.exit_code == 2
-    assert refused.err.startswith("bridge-server: the URI cannot be used: ")
+        capture_output=True, encoding="utf-8", timeout=_PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    assert own.returncode == 2
+    assert advice in own.stderr
 
 
 def test_a_parent_that_is_process_1_is_doubted() -> None:

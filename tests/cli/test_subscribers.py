@@ -70,11 +70,6 @@ def test_accounts_are_added_listed_and_removed_whatever_their_spelling(app: Oper
             "no notification type 'other'",
         ),
         (("add", "none", plain_account(1)), "no project of this id"),
-        (("remove", "app", "nonsense"), "must be an account id (CAIP-10)"),
-        (("remove", "none", plain_account(1)), "no project of this id"),
-        (("list", "none"), "no project of this id"),
-        (("export", "none"), "no project of this id"),
-        (("import", "none"), "no project of this id"),
         (("import", "app", "/nowhere/at/all"), "/nowhere/at/all cannot be read: No such file or directory"),
         (
             ("export", "app", "/nowhere/at/all"),
@@ -115,32 +110,25 @@ def test_exported_subscribers_are_imported_unchanged_also_those_of_later_types(
     assert list(subscribed(app).values())[:4] == [["news"], ["news", "deals"], [], ["news", "deals", "later"]]
 
 
-def test_export_to_a_file_replaces_it_and_leaves_no_other(app: Operating, tmp_path: Path) -> None:
+def test_an_export_replaces_a_file_also_by_its_link_and_one_that_fails_leaves_what_was_there(
+    app: Operating, tmp_path: Path
+) -> None:
     folder = tmp_path / "exports"
     folder.mkdir()
-    file, link = folder / "real", folder / "link"
-    file.write_text("old")
+    file, link, pipe = write(folder / "real", "old"), folder / "link", folder / "pipe"
     link.symlink_to(file)
+    os.mkfifo(pipe)
     app.text("subscriber", "add", "app", ETHEREUM)
 
+    app.refusal("subscriber", "export", "none", link)
+    assert file.read_text() == "old\n"
+    refusal = app.refusal("subscriber", "export", "app", pipe)
+    assert refusal == f"{pipe} is not a file: name one, or - for standard output"
     assert app.json("subscriber", "export", "app", link) == {"file": str(link), "subscribers": 1}
 
     assert file.read_text() == f'{{"account":"{ETHEREUM}"}}\n'
-    assert link.is_symlink()
-    assert sorted(path.name for path in folder.iterdir()) == ["link", "real"]
-
-
-def test_an_export_that_fails_leaves_what_was_there(app: Operating, tmp_path: Path) -> None:
-    file, pipe = write(tmp_path / "kept", "old"), tmp_path / "pipe"
-    os.mkfifo(pipe)
-
-    app.refusal("subscriber", "export", "none", file)
-    refusal = app.refusal("subscriber", "export", "app", pipe)
-
-    assert refusal == f"{pipe} is not a file: name one, or - for standard output"
-    assert pipe.is_fifo()
-    assert file.read_text() == "old\n"
-    assert not list(tmp_path.glob("*.partial"))
+    assert (link.is_symlink(), pipe.is_fifo()) == (True, True)
+    assert sorted(path.name for path in folder.iterdir()) == ["link", "pipe", "real"]
 
 
 def test_every_form_of_line_is_imported(app: Operating, tmp_path: Path) -> None:
@@ -166,32 +154,16 @@ def test_every_form_of_line_is_imported(app: Operating, tmp_path: Path) -> None:
     assert list(subscribed(app).values()) == [everything] * 4 + [[], ["news"], everything]
 
 
-def test_standard_input_is_read_when_no_file_is_named(app: Operating) -> None:
-    imported = [app.text("subscriber", "import", "app", *file, "--json", stdin=f"{ETHEREUM}\n")
-                for file in ((), ("-",))]  # fmt: skip
-
-    assert imported == [
-        '{"subscribed":1,"updated":0,"unchanged":0}\n', '{"subscribed":0,"updated":0,"unchanged":1}\n'
-    ]  # fmt: skip
-
-
 BAD_LINES: list[tuple[str | bytes, str]] = [
     ("nonsense", "must be an account id"),
     ("Alice,test:chain:1", "of a CSV file, give the column without its header"),
-    ("eip155:1:0x12", "must be eip155"),
-    (ETHEREUM.replace("0xab", "0xAB"), "checksum"),
     (b"\xff\xfe", "must be an account id"),
     (b'{"account":"\xff"}', "not JSON"),
-    ("{", "not JSON"),
     ("{}", "account"),
-    ('{"account":null}', "account"),
     ('{"account":["a"]}', "account"),
-    ('["test:chain:1"]', "must be an account id"),
     ('{"account":"test:chain:1","account":"test:chain:2"}', "twice"),
     ('{"account":"test:chain:1","notification_types":"news"}', "notification_types"),
-    ('{"account":"test:chain:1","notification_types":[1]}', "notification_types/0"),
     ('{"account":"test:chain:1","notification_types":["news","other"]}', "no notification type 'other'"),
-    ('{"account":"test:chain:1","x":' + "[" * 70 + "]" * 70 + "}", "nested"),
     ("x" * 65_537, "longer than 65536 bytes"),
 ]
 
@@ -216,7 +188,7 @@ def test_the_slices_before_a_bad_line_are_kept_and_the_import_can_go_on(
     lines = [plain_account(number) for number in range(SLICE + 10)]
     file = write(tmp_path / "lines", *lines, "nonsense")
 
-    refusal = app.refusal("subscriber", "import", "app", file)
+    refusal = app.refusal("subscriber", "import", "app", stdin=file.read_bytes())
 
     assert refusal.startswith(f"line {SLICE + 11}: ")
     assert refusal.endswith(f"(imported before that: {SLICE})")

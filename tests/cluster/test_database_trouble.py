@@ -14,7 +14,7 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.storage.postgres.clock import CorrectedClock
 from tests.cluster.processes import cluster_url
 from tests.support.asking import ask
-from tests.support.clock import ManualClock, PassTime
+from tests.support.clock import PassTime
 from tests.support.command import run_command
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.postgres_cluster import PostgresCluster
@@ -70,22 +70,6 @@ async def test_a_server_that_waits_for_its_database_stops_at_once(server: Forked
 
     with pytest.raises(Exception, match="exit code 0"):
         await starting
-
-
-async def test_a_standby_is_waited_for_until_it_takes_writes(
-    cluster: PostgresCluster, server: ForkedServerProcess
-) -> None:
-    await asyncio.to_thread(cluster.start)
-    async with connected(cluster.url()) as wire:
-        await wire.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
-    starting = asyncio.create_task(asyncio.to_thread(server.start))
-    await until_it_says(server, "is a standby that only reads")
-    async with connected(cluster.url()) as wire:
-        await wire.execute("SET default_transaction_read_only = off")
-        await wire.execute("ALTER DATABASE postgres RESET default_transaction_read_only")
-    await starting
-
-    assert server.stop() == 0
 
 
 @each_row(
@@ -323,18 +307,3 @@ async def _sweeps_nothing(url: str, folder: Path, clock: Any) -> None:
         await eventually(lambda: bool(clock.now_us() - before_us > 58 * MINUTE * 1_000_000))
         async with connected(url) as wire:
             assert await wire.fetchval(COUNT, living) == 1
-
-
-@each_row("step", STEPS)
-async def test_beside_a_file_nothing_is_deleted_before_an_operator_can_set_the_clock_right(
-    tmp_path: Path, step: int
-) -> None:
-    clock = ManualClock()
-    with capture_logs() as events:
-        async with running_server(tmp_path, clock, database=None, **SHORT_LIVED) as server:
-            session = await server.open_session()
-            clock.set_by(step)
-
-            await eventually(lambda: any(event["event"] == "clock_jumped" for event in events))
-            clock.set_by(-step)
-            assert (await ask(server, "GET", f"/session/{session}")).status == 204

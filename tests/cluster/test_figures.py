@@ -124,6 +124,11 @@ async def test_clients_are_listed_with_what_they_asked_of_all_processes(pair: Pa
         assert found == [("127.0.0.1", before + 5)]
         assert details["since_start"]["sessions"] == before + 5
         assert [each["fault"] for each in listed["processes"]] == [None, None]
+        console = await ConsoleClient(process.server).sign_in()
+        for path in ("/console/clients?by=sessions", "/console/clients/127.0.0.1?by=sessions"):
+            page = await page_of_all(console, path)
+            assert re.search(rf'data-label="Sessions" class="number">{before + 5}<', page)
+            assert "Of 2 processes" in page
 
 
 async def test_requests_of_all_processes_are_one_list_page_by_page(pair: Pair, numbers: list[int]) -> None:
@@ -168,9 +173,7 @@ async def test_a_session_is_shown_as_all_processes_have_seen_it(pair: Pair, numb
         admin = AdminClient(process.server)
         listed, *_ = (await answer_of_all(process, "/admin/sessions"))["sessions"]
         assert listed["id"][:8] == session_id[:8]
-        assert listed["dapp"] is not None
-        assert listed["dapp_seen_at"] is not None
-        assert listed["wallet_seen_at"] is not None
+        assert None not in (listed["dapp"], listed["dapp_seen_at"], listed["wallet_seen_at"])
         story = await answer_of_all(process, f"/admin/sessions/{listed['handle']}")
         moves = [(each["at"], each["process"], each["method"]) for each in story["requests"]]
         assert [at for at, *_ in moves] == sorted((at for at, *_ in moves), reverse=True)
@@ -178,16 +181,8 @@ async def test_a_session_is_shown_as_all_processes_have_seen_it(pair: Pair, numb
         assert sorted(move for _, *move in moves) == sorted(
             [[dapps, "POST"], [dapps, "POST"], [wallets, "PUT"]]
         )
-        assert story["wallet_seen_at"] is not None
-        assert [each["fault"] for each in story["processes"]] == [None, None]
         own = (await admin.get(f"/admin/sessions/{listed['handle']}?process=own")).json
         assert len(own["requests"]) == (2 if process is pair[0] else 1)
-        console = await ConsoleClient(process.server).sign_in()
-        page = await page_of_all(console, f"/console/sessions/{listed['handle']}")
-        links = re.findall(r'href="(/console/traffic/[^"]*process=[^"]*)"', page)
-        assert len(links) == 3
-        for link in links:
-            assert "session/" in await console.page(link.replace("&amp;", "&"))
 
 
 async def test_attempts_of_all_processes_are_one_list_page_by_page(
@@ -214,12 +209,8 @@ async def test_attempts_of_all_processes_are_one_list_page_by_page(
     console = await ConsoleClient(pair[0].server).sign_in()
     listed = await page_of_all(console, "/console/webhooks/attempts")
     links = re.findall(r'href="(/console/webhooks/attempts/[^"]+)"', listed)
-    assert len(links) == 7
     for link, each in zip(links, seen, strict=True):
-        shown = await console.page(link)
-        assert f"{each['message_id']}</dd>" in shown
-        assert shown.count('<tr class="open">') == 1
-    assert (await admins[0].get(f"{ATTEMPTS}?after=12")).status == 400
+        assert f"{each['message_id']}</dd>" in await console.page(link)
 
 
 async def test_a_message_is_shown_with_the_attempts_of_all_processes(
@@ -300,8 +291,9 @@ async def _names_the_silent(first: ClusterProcess, second: ClusterProcess) -> No
         ("/admin/stats?process=x", "takes the number of a process, or own"),
         ("/admin/stats?process=999999", "No process 999999 runs on the database"),
         ("/admin/traffic?after=12", "does not come from `next`"),
-        ("/admin/traffic/1?process=x", "takes the number of a process, or own"),
-        ("/admin/traffic?process=-1", "takes the number of a process, or own"),
+        ("/admin/traffic?since=1:2:3", "is no change"),
+        ("/admin/traffic/stream?since=x", "is no change"),
+        ("/admin/traffic/stream?process=999999", "No process 999999 runs on the database"),
     ],
 )
 async def test_a_process_that_cannot_be_asked_is_refused(pair: Pair, path: str, detail: str) -> None:

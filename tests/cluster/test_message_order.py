@@ -147,27 +147,6 @@ async def test_messages_on_several_topics_arrive_although_the_process_cannot_rin
         await wallet.nothing()
 
 
-async def test_a_batch_on_several_topics_arrives_although_the_process_cannot_ring(
-    pair: list[ClusterProcess], silence: Callable[[], None], topics: list[str]
-) -> None:
-    here, mute = pair
-    async with irn_socket(mute) as dapp, irn_socket(here) as wallet:
-        await wallet.subscribe(*topics)
-        silence()
-
-        messages = [{"topic": topic, "message": each, "ttl": 60} for each in EACH for topic in topics]
-        assert await dapp.ask("irn_batchPublish", {"messages": messages}) is True
-
-        came = defaultdict(list)
-        for _ in messages:
-            request = await wallet.request()
-            await wallet.acknowledge(request)
-            data = request["params"]["data"]
-            came[data["topic"]].append(data["message"])
-        assert came == dict.fromkeys(topics, EACH)
-        await wallet.nothing()
-
-
 async def test_a_message_that_is_committed_after_one_with_a_greater_number_on_another_topic_is_not_skipped(
     pair: list[ClusterProcess], silence: Callable[[], None], topics: list[str], enter: Enter
 ) -> None:

@@ -292,12 +292,9 @@ async def test_a_killed_process_is_started_again_and_the_others_serve_on(
 
         await eventually(is_replaced)
     assert ended(server) == before + 1
-
-
-async def test_a_process_that_ends_by_itself_is_started_again(server: ForkedServerProcess) -> None:
+    await until_complete(server, without=set())
     (first, *_) = pids(server)
-    os.kill(first, signal.SIGTERM)
-
+    os.kill(first, signal.SIGTERM)  # it ends by itself
     await until_complete(server, without={first})
 
 
@@ -481,14 +478,23 @@ def heard_until(manager: socket.socket, last: bytes) -> list[bytes]:
     return heard
 
 
-async def test_processes_that_are_all_told_to_leave_come_back(url: str, tmp_path: Path) -> None:
+async def test_processes_that_are_all_told_to_leave_come_back_and_a_stop_that_is_repeated_ends_well(
+    url: str, tmp_path: Path
+) -> None:
     async with family(url, tmp_path) as server:
-        before = set(pids(server))
-        for pid in (*before, server.process.pid):  # as `systemctl kill` without --kill-whom=main
+        before, process = set(pids(server)), server.process
+        for pid in (*before, process.pid):  # as `systemctl kill` without --kill-whom=main
             os.kill(pid, signal.SIGUSR1)
 
         await until_complete(server, without=before)
-        assert server.process.poll() is None
+        assert process.poll() is None
+
+        async def has_ended() -> bool:
+            process.send_signal(signal.SIGTERM)
+            return process.poll() is not None
+
+        await eventually(has_ended)
+        assert process.returncode == 0
 
 
 async def test_processes_end_with_their_parent(url: str, tmp_path: Path) -> None:
@@ -497,16 +503,3 @@ async def test_processes_end_with_their_parent(url: str, tmp_path: Path) -> None
         server.kill()
 
         await eventually(lambda: not any(map(is_alive, children)))
-
-
-async def test_a_stop_that_is_asked_for_again_and_again_ends_well(url: str, tmp_path: Path) -> None:
-    async with family(url, tmp_path) as server:
-        process = server.process
-        assert process is not None
-
-        async def has_ended() -> bool:
-            process.send_signal(signal.SIGTERM)
-            return process.poll() is not None
-
-        await eventually(has_ended)
-        assert process.returncode == 0

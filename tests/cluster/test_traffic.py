@@ -28,7 +28,6 @@ from tests.support.console_client import ConsoleClient
 from tests.support.needs import needs_chromium, needs_test_runners, slow
 from tests.support.node_project import run_console_specifications
 from tests.support.postgres import PostgresServer, needs_postgres
-from tests.support.rows import each_row
 from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
@@ -175,35 +174,6 @@ async def test_changes_are_polled_of_all_processes(
     assert len(everything["requests"]) == 8
 
 
-@each_row("path", ["/admin/traffic", STREAM])
-@each_row(("since", "detail"), [("1:2:3", "is no change"), ("x", "is no change")])
-async def test_a_position_that_is_none_is_refused(
-    pair: Sequence[ClusterProcess], path: str, since: str, detail: str
-) -> None:
-    assert detail in (await AdminClient(pair[0].server).get(f"{path}?since={since}")).problem(400)["detail"]
-
-
-async def test_a_process_that_is_not_there_cannot_be_followed(pair: Sequence[ClusterProcess]) -> None:
-    answer = await AdminClient(pair[0].server).get(f"{STREAM}?process=999999")
-    assert "No process 999999 runs on the database" in answer.problem(400)["detail"]
-
-
-async def test_no_more_than_sixteen_streams_follow_all_processes(pair: Sequence[ClusterProcess]) -> None:
-    opened = [followed(pair[0], "?filter=many") for _ in range(16)]
-    readers = [await each.__aenter__() for each in opened]
-    try:
-        assert (await AdminClient(pair[0].server).get(STREAM)).status == 429
-        # Those of the other process have a bound of their own.
-        async with followed(pair[1], "?filter=many") as stream:
-            paths = await ask(pair, "many", 4)
-            assert sorted(await stream.paths(4)) == paths
-        assert [sorted(await each.paths(4)) for each in readers] == [paths] * 16
-        await asyncio.gather(*(answer_of_all(pair[0], "/admin/stats") for _ in range(8)))
-    finally:
-        for each in opened:
-            await each.__aexit__(None, None, None)
-
-
 def rows(page: str) -> list[str]:
     """The texts of the list's rows, newest first."""
     found = re.findall(r'<tr id="request-[0-9-]+".*?</tr>', page, re.DOTALL)
@@ -234,40 +204,6 @@ async def test_the_console_lists_the_requests_of_all_processes_and_shows_each(
     assert "<live-traffic" in missing.body.decode()
 
 
-async def test_older_requests_of_all_processes_are_on_other_pages_of_the_console(
-    pair: Sequence[ClusterProcess],
-) -> None:
-    console = await ConsoleClient(pair[1].server).sign_in()
-    bridges = [BridgeClient(each.server) for each in pair]
-    await asyncio.gather(*(bridges[number % 2].get(f"/older-{number}") for number in range(150)))
-
-    first = await page_of_all(console, "/console/traffic?filter=older")
-    after = re.search(r'href="([^"]*after=[^"]*)"', first)
-    assert after is not None
-    second = await page_of_all(console, after[1].replace("&amp;", "&"))
-
-    assert (len(rows(first)), len(rows(second))) == (100, 50)
-    assert len({row.split()[5] for row in rows(first) + rows(second)}) == 150
-
-
-async def test_the_live_list_of_the_console_has_what_comes_to_all_processes(
-    pair: Sequence[ClusterProcess], numbers: list[int]
-) -> None:
-    console = await ConsoleClient(pair[0].server).sign_in()
-    page = await page_of_all(console, "/console/traffic?filter=live-list")
-    last = re.search(r'data-last="([^"]+)"', page)
-    assert last is not None
-    paths = await ask(pair, "live-list", 6)
-    cookie = "; ".join(f"{name}={value}" for name, value in console.cookies.items())
-    stream = f"?filter=live-list&since={last[1]}"
-
-    async with followed(pair[0], stream, "/console/traffic/stream", Cookie=cookie) as reader:
-        found = [await reader.next() for _ in paths]
-
-    assert in_turn(found, numbers, "request") == [f"GET {path}" for path in paths]
-    assert {each["status"] for each in found} == {"404"}
-
-
 async def test_the_lifetime_of_a_call_goes_across_processes(
     pair: Sequence[ClusterProcess], numbers: list[int]
 ) -> None:
@@ -288,37 +224,6 @@ async def test_the_lifetime_of_a_call_goes_across_processes(
         assert found[0] == ("asked", first)
         assert sorted(found, key=str) == sorted(expected.items(), key=str)
         assert life["session"]["id"][:8] == session_id[:8]
-        console = await ConsoleClient(process.server).sign_in()
-        page = await page_of_all(console, "/console/traffic?filter=route:answer-call")
-        link = re.search(r'<a href="(/console/traffic/[0-9][^"]+)"', page)
-        assert link is not None
-        shown = await console.page(link[1].replace("&amp;", "&"))
-        table = shown.partition("Lifetime of the call")[2].partition("</table>")[0]
-        steps = re.findall(r'<th scope="row">(?:<a href="([^"]*)">)?([^<]*)', table)
-        assert {name for _, name in steps} == set(expected)
-        for address, name in steps[:4]:
-            shown = await console.page(address.replace("&amp;", "&"))
-            assert f"of process {expected[name]}" in shown
-
-
-async def test_the_console_adds_up_what_clients_asked_of_all_processes(
-    pair: Sequence[ClusterProcess],
-) -> None:
-    for process, count in zip(pair, (3, 2), strict=True):
-        for _ in range(count):
-            await process.server.open_session()
-    path = "/admin/clients/127.0.0.1?process=own"
-    own = [(await AdminClient(each.server).get(path)).json["since_start"]["sessions"] for each in pair]
-    assert own[0] >= 3
-    assert own[1] >= 2
-
-    for process in pair:
-        console = await ConsoleClient(process.server).sign_in()
-        for path in ("/console/clients?by=sessions", "/console/clients/127.0.0.1?by=sessions"):
-            page = await page_of_all(console, path)
-            assert re.search(rf'data-label="Sessions" class="number">{sum(own)}<', page)
-            assert "Of 2 processes" in page
-        assert re.search(rf'Sessions</th><td data-label="Last hour" class="number">{sum(own)}<', page)
 
 
 async def test_a_process_joins_and_leaves_an_open_stream(postgres: PostgresServer, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 from tests.support.asking import Answer
 from tests.support.console_client import ConsoleClient, elements, make_project, subscribe, subscribe_crowd
 from tests.support.engines import database_of
-from tests.support.rows import each_row
 
 ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 OTHER = "test:chain:other"
@@ -82,22 +81,6 @@ async def test_a_notification_shows_its_figures_and_each_account_with_its_outcom
     assert (await console.get(f"{path}9999")).status == 404
     assert (await console.get(f"{path}?outcome=nonsense")).status == 400
     assert (await console.get(f"{path}?after=nonsense")).status == 400
-
-
-async def test_the_accounts_of_a_notification_come_page_by_page(console: ConsoleClient) -> None:
-    await make_project(console, "crowded", "news")
-    await subscribe(console, "crowded", ACCOUNT)
-    subscribe_crowd(console, 60, ACCOUNT, "crowded")
-    await send(console, "crowded", title="Crowd", audience="all")
-    place, seen = await notification(console, "crowded"), []
-
-    while place:
-        page = await console.page(place.partition("#")[0].replace("&amp;", "&"))
-        seen += re.findall(r">(test:crowd:crowded-\d+)<", page)
-        following = re.search(r'href="([^"]+)">Next page', page)
-        place = following[1] if following else ""
-
-    assert len(seen) == len(set(seen)) == 60
 
 
 async def test_an_account_that_did_not_get_it_is_explained(console: ConsoleClient) -> None:
@@ -211,14 +194,10 @@ async def test_a_period_that_cannot_be_is_explained_and_the_usual_one_is_shown(
     await make_project(console, "period", "news")
     path = "/console/analytics?project_id=period"
 
-    for query, words in (
-        ("&from=2026-02-30", "from must be a day"),
-        ("&from=2020-01-01", "The period is too long"),
-        ("&from=2026-02-02&to=2026-02-01", "ends before it begins"),
-    ):
-        page = await console.page(path + query)
-        assert words in page
-        assert "0 notifications" in page
+    page = await console.page(f"{path}&from=2026-02-02&to=2026-02-01")
+
+    assert "ends before it begins" in page
+    assert "0 notifications" in page
 
 
 async def test_many_projects_are_chosen_by_their_id(console: ConsoleClient) -> None:
@@ -240,15 +219,9 @@ def compose(project_id: str) -> str:
 async def submit(console: ConsoleClient, project_id: str, do: str, **fields: Any) -> Answer:
     """Submit the form with sound fields but for these."""
     sound = {
-        "type": "news",
-        "title": "Title",
-        "body": "Body",
-        "url": "",
-        "audience": "accounts",
-        "audience_type": "news",
-        "accounts": ACCOUNT,
-        "notification_id": f"id-{project_id}",
-    }
+        "type": "news", "title": "Title", "body": "Body", "url": "", "audience": "accounts",
+        "audience_type": "news", "accounts": ACCOUNT, "notification_id": f"id-{project_id}",
+    }  # fmt: skip
     return await console.send(compose(project_id), do, **{**sound, **fields})
 
 
@@ -273,7 +246,7 @@ async def test_without_projects_and_without_types_the_pages_say_where_to_make_th
         assert "nobody gets it twice" in answer.body.decode()
 
 
-async def test_a_check_shows_who_would_get_it_and_how_it_looks_and_sends_nothing(
+async def test_a_check_shows_who_would_get_it_and_sends_nothing_and_after_the_send_who_did_not(
     console: ConsoleClient,
 ) -> None:
     await make_project(console, "checked", "news", "deals")
@@ -294,23 +267,14 @@ async def test_a_check_shows_who_would_get_it_and_how_it_looks_and_sends_nothing
     assert ">Send to 3 accounts</button>" in page
     assert 'name="title" value="Title"' in page
     assert "Nothing was sent yet: <a" in await last_title(console, "checked")
-
-
-async def test_a_notification_is_sent_and_its_page_says_who_did_not_get_it(console: ConsoleClient) -> None:
-    await make_project(console, "sent", "news", "deals")
-    await subscribe(console, "sent", ACCOUNT)
-    await subscribe(console, "sent", OTHER, "deals")
-
-    answer = await submit(console, "sent", "send", accounts=f"{ACCOUNT}\n{OTHER}", title="Sent to her")
-    place = answer.headers["Location"]
-    page = await console.page(place)
-
+    sent = await submit(console, "checked", "send", accounts=f"{ACCOUNT}\n{OTHER}", title="Sent to her")
+    page = await console.page(sent.headers["Location"])
     assert "Sent to 1 account." in page
     assert "Sent, to 2 accounts" in page
     assert f"account={OTHER.replace(':', '%3A')}" in page
     assert "have not chosen the type" in page
-    assert "Sent to her" in await last_title(console, "sent")
-    assert "complete" in await console.page(compose("sent"))
+    assert "Sent to her" in await last_title(console, "checked")
+    assert "complete" in await console.page(compose("checked"))
 
 
 async def test_all_faults_stand_at_their_fields_at_once_and_the_fields_stay(console: ConsoleClient) -> None:
@@ -338,30 +302,6 @@ async def test_all_faults_stand_at_their_fields_at_once_and_the_fields_stay(cons
     assert "line 4 has a wrong checksum" in page
     assert ">65</span> of 64 characters" in page
     assert 'value="javascript:alert(1)"' in page
-
-
-@each_row(
-    ("fields", "name"),
-    [
-        ({"type": "gone"}, "type"),
-        ({"audience": "type", "audience_type": "gone"}, "audience_type"),
-        ({"accounts": " \n "}, "accounts"),
-        ({"accounts": "\n".join(f"test:chain:{each}" for each in range(501))}, "accounts"),
-        ({"title": "  "}, "title"),
-        ({"title": "\U0001f600" * 65}, "title"),
-        ({"notification_id": ""}, "notification_id"),
-    ],
-)
-async def test_each_field_has_its_fault(console: ConsoleClient, fields: dict[str, str], name: str) -> None:
-    await make_project(console, "each", "news")
-
-    for do in ("check", "send"):
-        answer = await submit(console, "each", do, **fields)
-
-        page = answer.body.decode()
-        assert answer.status == 400
-        assert {a.get("name") for _, a in elements(page) if a.get("aria-invalid") == "true"} == {name}
-        assert 'class="fault"' in page
 
 
 async def test_characters_are_counted_as_code_points_of_one_line(console: ConsoleClient) -> None:

@@ -19,14 +19,9 @@ PATH = "/console/wallet"
 ACCOUNT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 PASSPHRASE = " a pass<phrase> "
 SETTINGS: dict[str, Any] = {
-    "console": True,
-    "dev_accounts": True,
-    "dev_account_count": 1,
-    "approve": "queue",
-    "light_kdf": True,
-    "node_url": "http://127.0.0.1:1",
-    "chain_id": 1,
-}
+    "console": True, "dev_accounts": True, "dev_account_count": 1, "approve": "queue", "light_kdf": True,
+    "node_url": "http://127.0.0.1:1", "chain_id": 1,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +146,8 @@ async def test_an_account_is_unlocked_and_locked_and_its_passphrase_is_nowhere(
     bad = await desk.console.send(PATH, "unlock", account=address, passphrase="wrong<1>", seconds="soon")
     locked = await desk.console.change(PATH, "lock", account=address)
 
-    assert re.search(r"0x\w{40} is unlocked until 20", unlocked)
-    assert f'aria-label="Lock {_checksummed(unlocked)}"' in unlocked
+    [checksummed] = re.findall(r"(0x\w{40}) is unlocked until 20", unlocked)
+    assert f'aria-label="Lock {checksummed}"' in unlocked
     assert (wrong.status, bad.status) == (403, 400)
     assert 'value="7"' in wrong.body.decode()
     assert "is locked." in locked
@@ -218,9 +213,3 @@ async def test_a_hostile_message_and_origin_are_only_text(desk: Desk, text: str)
     check_only_text(refused.body.decode())
     assert refused.status == 400
     asking.cancel()
-
-
-def _checksummed(page: str) -> str:
-    found = re.search(r"(0x\w{40}) is unlocked", page)
-    assert found is not None
-    return found[1]

@@ -17,14 +17,12 @@ from email.parser import Parser
 from pathlib import Path
 
 import aiohttp
-import orjson
 import pytest
 
 from bridge_server.kernel.version import REPOSITORY, VERSION
 from tests.deploy.programs import ANSWERED, pair_over
 from tests.support.command import server_from_shell
 from tests.support.needs import LAZY_PIP, slow
-from tests.support.rows import each_row
 
 pytestmark = [slow, pytest.mark.timeout(900)]
 
@@ -81,12 +79,6 @@ async def test_the_file_runs_a_server_over_which_a_dapp_and_a_wallet_meet(
                 async with reader.get(f"/docs/{path}") as response:
                     assert (path, response.status) == (path, status)
         assert server.stop(signal.SIGTERM) == 0  # the executable has a parent, which hands the signal on
-
-
-@each_row("name", ["bridge-server.pyz", "bridge-server"])
-def test_the_file_has_every_command(built: Path, name: str) -> None:
-    made = _run(built / name, "keys", "vapid")
-    assert (made.returncode, made.stderr) == (0, "")
     unit = _run(built / name, "service", "install", "--print").stdout
     assert f"\nExecStart={built / name} serve --config " in unit
 
@@ -221,12 +213,6 @@ def test_a_suite_uses_the_wheel_and_its_fixtures_beside_both(installed: Environm
     assert "4 passed" in printed
 
 
-def test_the_command_makes_a_database(installed: Environment, tmp_path: Path) -> None:
-    command = ("-m", "bridge_server", "project", "create", "App", "--data-dir", tmp_path / "data", "--json")
-
-    assert orjson.loads(installed.run(*command))["name"] == "App"
-
-
 def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -259,11 +245,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("checkout")
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "constraints.txt"):
         shutil.copy(_ROOT / name, copy)
-    shutil.copytree(
-        _ROOT / "bridge_server",
-        copy / "bridge_server",
-        ignore=shutil.ignore_patterns("__py*"),
-    )
+    ignored = shutil.ignore_patterns("__py*")
+    shutil.copytree(_ROOT / "bridge_server", copy / "bridge_server", ignore=ignored)
     return copy
 
 

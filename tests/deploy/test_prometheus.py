@@ -3,8 +3,8 @@
 import asyncio
 import re
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,15 +59,6 @@ def test_each_alert_is_tested_in_trouble_and_in_peace() -> None:
 
     assert len(alerts) == 6
     assert [alert for alert in alerts if tests.count(f"alertname: {alert}") < 2] == []
-
-
-def test_the_board_has_twelve_panels_in_four_rows_that_do_not_overlap() -> None:
-    rows = [panel for panel in _BOARD["panels"] if panel["type"] == "row"]
-    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in _BOARD["panels"]}
-
-    assert (len(rows), len(_PANELS)) == (4, 12)
-    assert len(places) == len(_BOARD["panels"])
-    assert all(panel["title"] and panel["description"] for panel in _PANELS)
 
 
 @needs("prometheus")
@@ -171,20 +162,11 @@ async def _notify(client: aiohttp.ClientSession, url: str) -> None:
 
 async def _wake_a_device(client: aiohttp.ClientSession, url: str) -> None:
     """A push by FCM, which test mode takes for delivered."""
-    async with client.post(f"{url}/session/new") as opened:
-        topic = (await opened.json())["sessionId"]
-    device = {
-        "bridge": url,
-        "topic": topic,
-        "type": "fcm",
-        "token": "a-device",
-        "peerName": "Dapp",
-        "language": "en",
-    }
+    topic = (await _sent(client, "POST", f"{url}/session/new"))["sessionId"]
+    device = {"type": "fcm", "token": "a-device", "peerName": "Dapp", "language": "en"}
+    await _sent(client, "POST", f"{url}/new", {"bridge": url, "topic": topic, **device})
     call = {"encryptionPayload": "call", "dappName": "Dapp"}
-    for path, fields in (("/new", device), (f"/session/{topic}/call/new", call)):
-        async with client.post(url + path, json=fields) as answer:
-            assert answer.status == 200, await answer.text()
+    await _sent(client, "POST", f"{url}/session/{topic}/call/new", call)
 
 
 @asynccontextmanager
@@ -194,7 +176,16 @@ async def _prometheus(folder: Path, target: str) -> AsyncIterator[Callable[[str]
     config = config.replace("127.0.0.1:9464", target).replace("15s", "1s")
     (folder / "prometheus.yml").write_text(config)
     (folder / "alerts.yml").write_text((_DEPLOY / "alerts.yml").read_text("utf-8"))
-    with _started(folder) as url:
+    (port,) = free_ports(1)
+    url = f"http://127.0.0.1:{port}"
+    command = [
+        path_of("prometheus") or "",
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'figures'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=warn",
+    ]
+    with running(command, folder / "prometheus.log"):
         async with aiohttp.ClientSession() as client:
 
             async def ask(query: str) -> bool:
@@ -208,17 +199,3 @@ async def _prometheus(folder: Path, target: str) -> AsyncIterator[Callable[[str]
                 return answer["status"] == "success" and bool(answer["data"]["result"])
 
             yield ask
-
-
-@contextmanager
-def _started(folder: Path) -> Iterator[str]:
-    (port,) = free_ports(1)
-    command = [
-        path_of("prometheus") or "",
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'figures'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--log.level=warn",
-    ]
-    with running(command, folder / "prometheus.log"):
-        yield f"http://127.0.0.1:{port}"

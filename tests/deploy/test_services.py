@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,8 +40,10 @@ def units(tmp_path: Path) -> Path:
 
 def test_the_unit_equals_the_unit_that_the_command_writes() -> None:
     unit = ServiceUnit([_PROGRAM], Path("/etc/bridge-server/bridge-server.toml"))
+    single_file = ServiceUnit(["/opt/bridge-server.pyz"], Path("/etc/bridge-server.toml")).text()
 
     assert (_DEPLOY / "bridge-server.service").read_text("utf-8") == unit.text()
+    assert "\nCacheDirectory=bridge-server\nEnvironment=SHIV_ROOT=%C/bridge-server\n" in single_file
 
 
 @needs_systemd
@@ -76,12 +78,6 @@ def test_a_unit_with_an_existing_user_secrets_and_odd_names_is_valid(tmp_path: P
     assert "DynamicUser" not in unit.read_text()
 
 
-def test_a_single_file_unpacks_itself_where_the_service_may_write() -> None:
-    unit = ServiceUnit(["/opt/bridge-server.pyz"], Path("/etc/bridge-server.toml")).text()
-
-    assert "\nCacheDirectory=bridge-server\nEnvironment=SHIV_ROOT=%C/bridge-server\n" in unit
-
-
 def test_the_backup_copies_a_running_server_and_keeps_the_newest_seven(tmp_path: Path) -> None:
     backups = tmp_path / "bridge-backups"
     backups.mkdir()
@@ -89,15 +85,13 @@ def test_the_backup_copies_a_running_server_and_keeps_the_newest_seven(tmp_path:
         (backups / f"bridge-202001{day}T000000Z.sqlite3").touch()
     (tmp_path / "data").mkdir(mode=0o700)
     (tmp_path / "bridge-server").symlink_to("data")
-    (command,) = _commands("bridge-backup.service", {"%S": str(tmp_path)})
+    unit = (_DEPLOY / "bridge-backup.service").read_text("utf-8")
+    (line,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    program = str(Path(sys.executable).with_name("bridge-server"))
+    command = shlex.split(line.replace(_PROGRAM, program).replace("%S", str(tmp_path)))
 
     with watched_server(tmp_path):
-        subprocess.run(
-            command,
-            env={"PATH": os.environ["PATH"]},
-            check=True,
-            timeout=60,
-        )
+        subprocess.run(command, env={"PATH": os.environ["PATH"]}, check=True, timeout=60)
 
     kept = sorted(backups.glob("bridge-*.sqlite3"))
     assert [file.name[:15] for file in kept[:6]] == [f"bridge-202001{day}" for day in range(12, 18)]
@@ -110,16 +104,6 @@ def test_the_timer_starts_the_backup() -> None:
     assert re.search(
         r"^OnCalendar=daily$", (_DEPLOY / "bridge-backup.timer").read_text("utf-8"), re.MULTILINE
     )
-
-
-def _commands(unit: str, specifiers: Mapping[str, str]) -> list[list[str]]:
-    """The commands of the unit as systemd reads them, with the program of this environment."""
-    program = str(Path(sys.executable).with_name("bridge-server"))
-    lines = re.findall(r"^ExecStart=(.*)$", (_DEPLOY / unit).read_text("utf-8"), re.MULTILINE)
-    plain = [line.replace(_PROGRAM, program) for line in lines]
-    for specifier, value in specifiers.items():
-        plain = [line.replace(specifier, value) for line in plain]
-    return [shlex.split(line) for line in plain]
 
 
 def _analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -156,9 +140,8 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(tmp_path)
-    for module in (service, service):
-        monkeypatch.setattr(module, "UNIT_FILE", machine.unit, raising=False)
-        monkeypatch.setattr(module, "CREDENTIALS", machine.credentials, raising=False)
+    monkeypatch.setattr(service, "UNIT_FILE", machine.unit)
+    monkeypatch.setattr(service, "CREDENTIALS", machine.credentials)
     monkeypatch.setattr(service, "SYSTEMD_RUNS", tmp_path)
     monkeypatch.setattr(service, "HIDDEN", ("/home",))
     monkeypatch.setenv("PATH", f"{machine.systemctl.parent}:{os.environ['PATH']}")
@@ -187,35 +170,22 @@ def test_unit_and_settings_are_written_and_the_service_is_started(machine: Machi
     ]  # fmt: skip
 
 
-def test_settings_that_are_there_are_kept_and_their_public_url_is_printed(
-    machine: Machine, install: Install
-) -> None:
-    machine.config.parent.mkdir(parents=True)
-    machine.config.write_text('public_url = "https://bridge.example.org"')
-
-    result = install()
-
-    assert result.stdout.startswith("ready: https://bridge.example.org\n")
-    assert machine.config.read_text() == 'public_url = "https://bridge.example.org"'
-
-
-def test_each_secret_in_the_directory_becomes_a_credential(machine: Machine, install: Install) -> None:
+def test_settings_secrets_and_a_user_that_are_there_are_taken(machine: Machine, install: Install) -> None:
     machine.credentials.mkdir(parents=True)
+    machine.config.write_text('public_url = "https://bridge.example.org"')
     for name in ("admin_token", "apns_key", "of_something_else"):
         (machine.credentials / name).touch()
 
-    install()
+    result = install("--user", "nobody")
 
-    lines = [line for line in machine.unit.read_text().splitlines() if line.startswith("LoadCredential=")]
-    assert lines == [
-        f"LoadCredential={name}:{machine.credentials / name}" for name in ("admin_token", "apns_key")
+    assert result.stdout.startswith("ready: https://bridge.example.org\n")
+    assert machine.config.read_text() == 'public_url = "https://bridge.example.org"'
+    unit = machine.unit.read_text()
+    assert "\nUser=nobody\n" in unit
+    assert "DynamicUser" not in unit
+    assert re.findall("^LoadCredential=(.*)$", unit, re.MULTILINE) == [
+        f"{name}:{machine.credentials / name}" for name in ("admin_token", "apns_key")
     ]
-
-
-def test_the_user_is_an_existing_one_if_named(machine: Machine, install: Install) -> None:
-    assert install("--user", "nobody").exit_code == 0
-    assert "\nUser=nobody\n" in machine.unit.read_text()
-    assert "DynamicUser" not in machine.unit.read_text()
 
 
 def test_print_changes_nothing(machine: Machine, install: Install) -> None:

@@ -69,6 +69,7 @@ async def made_world(server: RunningServer) -> World:
         rpc.call("personal_sign", "0x68656c6c6f", (await rpc.call("eth_accounts"))[0])
     )
     asking.add_done_callback(_forget)
+    call = await _first(admin, f"/admin/traffic?filter=call:{call_id}", "requests", "call")
     values = {
         "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f": session_id,
         "0192f7c8-8a10-7c4e-9d3b-51c2a7f6b0d8": call_id,
@@ -80,17 +81,14 @@ async def made_world(server: RunningServer) -> World:
         "0192f7c8": await _first(admin, "/admin/approvals", "approvals", "id"),
         "7-msg_0192f7c8": await _first(admin, "/admin/outbox?state=waiting", "messages", "id"),
         "s4Jd0cRk": await _first(admin, "/admin/sessions", "sessions", "handle"),
-        "c9Xw2LmQ": (await _first(admin, f"/admin/traffic?filter=call:{call_id}", "requests", "call"))[
-            "handle"
-        ],
+        "c9Xw2LmQ": call["handle"],
     }
-    numbers = {
-        "notification": str(
-            await _first(admin, "/admin/projects/example-app/notifications", "notifications", "number")
-        ),
-        "traffic-request": str(await _first(admin, "/admin/traffic", "requests", "number")),
-        "outbox-attempt": str(await _first(admin, "/admin/outbox/attempts", "attempts", "number")),
+    numbered = {
+        "notification": ("/admin/projects/example-app/notifications", "notifications"),
+        "traffic-request": ("/admin/traffic", "requests"),
+        "outbox-attempt": ("/admin/outbox/attempts", "attempts"),
     }
+    numbers = {name: str(await _first(admin, *place, "number")) for name, place in numbered.items()}
     tokens = {
         "adminToken": ADMIN_TOKEN,
         "metricsToken": METRICS_TOKEN,
@@ -162,25 +160,18 @@ _SCRIPTS = Path(__file__).parents[2] / "scripts"
 _MOST_SECONDS = 25
 """All operations share it evenly: the phase "coverage" alone, with 2,700 requests, takes a minute or more."""
 _EXAMPLES = 12
-_CHECKS = (
-    "status_code_conformance",
-    "content_type_conformance",
-    "response_schema_conformance",
-    "response_headers_conformance",
-)
+_CHECKS = [
+    f"{each}_conformance" for each in ("status_code", "content_type", "response_schema", "response_headers")
+]
 _LEFT_OUT = (
     "inbox-stream", "traffic-stream",  # they do not end
     "test-reset", "test-move-clock", "test-replace-faults",  # they order what the others would suffer from
     "inbox-logout", "delete-project", "revoke-secret",  # the requests after them would all be a 401
 )  # fmt: skip
 _COMPILER_OPTIONS = {
-    "strict": True,
-    "module": "nodenext",
-    "target": "es2022",
-    "lib": ["es2023", "dom", "dom.iterable"],
-    "types": ["node"],
-    "skipLibCheck": True,
-}
+    "strict": True, "module": "nodenext", "target": "es2022", "lib": ["es2023", "dom", "dom.iterable"],
+    "types": ["node"], "skipLibCheck": True,
+}  # fmt: skip
 _PROGRAM = """
 import createClient from 'openapi-fetch'
 import type { components, paths } from './api.js'
@@ -338,23 +329,17 @@ async def _run(python: str, server: RunningServer, folder: Path) -> tuple[str, i
 
 @needs_openapi_typescript
 async def test_a_program_compiles_with_the_types_and_runs(server: RunningServer, tmp_path: Path) -> None:
-    packages = (
+    project = NodeProject(
+        tmp_path,
         "openapi-typescript",
         "openapi-fetch",
         "openapi-typescript-helpers",
         "typescript",
         "@types/node",
     )
-    project = NodeProject(tmp_path, *packages)
     configuration = {"compilerOptions": _COMPILER_OPTIONS, "files": ["program.ts"]}
-    document = orjson.dumps(description().document).decode()
-    project.write(
-        {
-            "openapi.json": document,
-            "tsconfig.json": orjson.dumps(configuration).decode(),
-            "program.ts": _PROGRAM,
-        }
-    )
+    files = {"openapi.json": description().document, "tsconfig.json": configuration}
+    project.write({"program.ts": _PROGRAM, **{name: orjson.dumps(files[name]).decode() for name in files}})
 
     project.run(project.program("openapi-typescript"), "openapi.json", "--output", "api.d.ts")
     project.run(str(tmp_path / "node_modules" / "typescript" / "bin" / "tsc"), "--project", ".")

@@ -146,25 +146,16 @@ def test_each_link_of_the_banner_works_whatever_is_set_for_a_real_server(tmp_pat
     assert "a.example" not in (tmp_path / "err").read_text()
 
 
-def test_open_opens_the_console_signed_in(tmp_path: Path) -> None:
-    browser, opened = tmp_path / "browser", tmp_path / "opened"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.partial && mv {opened}.partial {opened}\n')
-    browser.chmod(0o755)
-    with running(tmp_path, "--open", environment={"BROWSER": str(browser)}) as dev:
-        until(opened.exists, dev.printed)
-        assert status(opened.read_text().strip()) == "303"
-        assert status(links(dev.printed())["console"]) == "303"
-
-
 def test_the_demo_has_notifications_and_sessions_of_three_generations_and_opens_the_console(
     tmp_path: Path,
 ) -> None:
-    browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path / "opened"}\n')
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.partial && mv {opened}.partial {opened}\n')
     browser.chmod(0o755)
     environment = {"BROWSER": str(browser), "BRIDGE_SLOW_REQUEST_SECONDS": "3600"}
     with running(tmp_path, environment=environment, command="demo") as dev:
-        until((tmp_path / "opened").exists, dev.printed)
+        until(opened.exists, dev.printed)
+        assert status(opened.read_text().strip()) == "303"
         until(lambda: dev.printed().count("personal_sign") >= 6, dev.printed)
         assert len(of_demo(dev, "/notifications")["notifications"]) == 4
         assert dev.stop(signal.SIGTERM) == 0
@@ -212,18 +203,15 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
     return refused
 
 
-def test_a_port_in_use(refused: Callable[..., str]) -> None:
+def test_a_port_in_use_no_network_and_a_directory_of_another_server(
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as other:
         port = other.getsockname()[1]
         text = refused("--port", str(port))
-
     assert f"cannot listen on 127.0.0.1 port {port}" in text
     assert "choose another with --port" in text
 
-
-def test_no_network_and_a_directory_of_another_server(
-    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     data, dev_file = tmp_path / "data", tmp_path / "own" / "dev.json"
     data.mkdir()
     dev_file.parent.mkdir()

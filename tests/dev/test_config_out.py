@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from bridge_server.cli.dev import config_file_at
@@ -46,14 +45,6 @@ def refused(path: Path) -> str:
     with pytest.raises(CommandError) as error, config_file_at(path, FACTS):
         pass
     return str(error.value)
-
-
-def test_the_file_is_private_and_goes_with_the_server(tmp_path: Path) -> None:
-    path = tmp_path / "dev.json"
-    with config_file_at(path, FACTS):
-        assert orjson.loads(path.read_bytes()) == {"made_by": "bridge-server dev", **FACTS}
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_for_a_shell_it_has_the_variables_that_fixtures_read(tmp_path: Path) -> None:
@@ -103,17 +94,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_directory_is_private_and_goes_when_it_is_removed(place: Path) -> None:
-    directory = ThrowawayDirectory(PREFIX)
-    (directory.path / "data").mkdir()
-
-    assert directory.path.parent == place
-    assert stat.S_IMODE(directory.path.stat().st_mode) == 0o700
-    directory.remove()
-    directory.remove()
-    assert list(place.iterdir()) == []
-
-
 def test_the_directory_of_a_killed_process_goes_with_the_next_process(place: Path) -> None:
     command = [sys.executable, "-c", _MAKES_ONE]
     with subprocess.Popen(command, env={"TMPDIR": str(place)}, stdout=subprocess.PIPE, text=True) as other:
@@ -121,6 +101,7 @@ def test_the_directory_of_a_killed_process_goes_with_the_next_process(place: Pat
         theirs = Path(other.stdout.readline().strip())
         (theirs / "data").mkdir()
         mine = ThrowawayDirectory(PREFIX)
+        assert stat.S_IMODE(mine.path.stat().st_mode) == 0o700
         assert theirs.exists()
         other.kill()
 
@@ -129,6 +110,8 @@ def test_the_directory_of_a_killed_process_goes_with_the_next_process(place: Pat
     assert not theirs.exists()
     assert mine.path.exists()
     mine.remove()
+    mine.remove()
+    assert list(place.iterdir()) == []
 
 
 def test_nothing_else_is_removed(place: Path) -> None:

@@ -169,20 +169,6 @@ async def test_the_rule_stays_with_the_registration_when_the_server_is_started_a
     assert receiver.requests == []
 
 
-async def test_on_loopback_the_private_webhook_is_called(
-    dev: DevServer, receiver: WebhookReceiver, private_name: str
-) -> None:
-    session = await dev.open_session()
-    subscription = {"topic": session, "webhook": receiver.url(host=private_name)}
-    await dev.ask("POST", f"{dev.url}/subscribe", subscription)
-
-    await dev.ask(
-        "POST", f"{dev.lan_url}/session/{session}/call/new", {"encryptionPayload": "x", "dappName": "A"}
-    )
-
-    await receiver.got(1)
-
-
 async def test_a_phone_that_waits_is_answered_when_the_server_stops(tmp_path: Path) -> None:
     async with aiohttp.ClientSession() as phone:
         async with running_dev(tmp_path / "data") as dev:

@@ -230,7 +230,7 @@ def test_every_setting_is_in_the_reference_with_its_variable_and_meaning() -> No
 
 
 def test_no_setting_is_in_the_tables_twice_and_every_row_is_one() -> None:
-    section = _REFERENCE.partition("## Settings by room")[2].partition("\n## ")[0]
+    section = _REFERENCE.partition("## Settings by subject")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
 
     assert [row.split("`")[1] for row in rows] == list(Settings.model_fields)

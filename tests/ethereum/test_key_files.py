@@ -38,13 +38,12 @@ from bridge_server.ethereum.mnemonic import (
 from bridge_server.ethereum.signing_key import SigningKey, SigningKeyError
 from tests.support.rows import each_row
 
-BIP39 = orjson.loads((Path(__file__).parents[1] / "vectors" / "bip39.json").read_bytes())["vectors"]
-DEVELOPMENT = "test test test test test test test test test test test junk"
-vectors = pytest.mark.parametrize("vector", BIP39, ids=[vector["entropy"] for vector in BIP39])
 VECTORS = Path(__file__).parents[1] / "vectors"
+BIP39 = orjson.loads((VECTORS / "bip39.json").read_bytes())["vectors"]
+DEVELOPMENT = "test test test test test test test test test test test junk"
 BIP32 = orjson.loads((VECTORS / "bip32.json").read_bytes())["vectors"]
+KEYSTORES = orjson.loads((VECTORS / "keystore.json").read_bytes())["vectors"]
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-KEYSTORES = orjson.loads((Path(__file__).parents[1] / "vectors" / "keystore.json").read_bytes())["vectors"]
 FAST = ScryptCost(n=2, r=8, p=1)
 SECRET = bytes(31) + b"\x2a"
 PASSPHRASE = b"open sesame"
@@ -57,16 +56,6 @@ def test_the_list_is_that_of_the_standard() -> None:
     digest = "2f5eed53a4727b4bf8880d8f3f199efc90e58503646d9ff8eff3a2ed3b24dbda"
     assert hashlib.sha256(file).hexdigest() == digest
     assert len(listed_words()) == 2048
-
-
-@vectors
-def test_entropy_has_the_words_of_the_standard(vector: dict[str, str]) -> None:
-    assert new_mnemonic(bytes.fromhex(vector["entropy"])) == vector["words"]
-
-
-@vectors
-def test_words_have_the_seed_of_the_standard(vector: dict[str, str]) -> None:
-    assert mnemonic_seed(vector["words"], "TREZOR").hex() == vector["seed"]
 
 
 @given(st.sampled_from([16, 20, 24, 28, 32]).flatmap(lambda size: st.binary(min_size=size, max_size=size)))
@@ -131,17 +120,6 @@ def test_a_path_that_is_none_is_refused_with_its_faulty_step() -> None:
         assert repr(step) in str(raised.value)
 
 
-def test_one_last_word_in_sixteen_fits_eleven_others() -> None:
-    def fits(last: str) -> bool:
-        try:
-            checked_mnemonic(f"{' '.join(['test'] * 11)} {last}")
-        except MnemonicError:
-            return False
-        return True
-
-    assert sum(map(fits, listed_words())) == 2048 // 16
-
-
 def read_extended_key(text: str) -> ExtendedKey:
     """Base58: 4 bytes of version, 9 of the place in the tree, the chain code, 0, the key, a checksum."""
     number = 0
@@ -159,8 +137,12 @@ def test_vectors_of_the_standard(vector: dict[str, str]) -> None:
 
 
 @each_row("vector", BIP39, ids=lambda vector: vector["entropy"])
-def test_a_mnemonic_has_the_master_key_of_the_standard(vector: dict[str, str]) -> None:
-    assert master_key(mnemonic_seed(vector["words"], "TREZOR")) == read_extended_key(vector["extended_key"])
+def test_entropy_has_the_words_the_seed_and_the_master_key_of_the_standard(vector: dict[str, str]) -> None:
+    seed = mnemonic_seed(vector["words"], "TREZOR")
+
+    assert new_mnemonic(bytes.fromhex(vector["entropy"])) == vector["words"]
+    assert seed.hex() == vector["seed"]
+    assert master_key(seed) == read_extended_key(vector["extended_key"])
 
 
 @each_row(
@@ -283,42 +265,30 @@ def test_a_file_that_holds_no_private_key_is_refused() -> None:
     ("content", "message"),
     [
         (b"", "the file is not JSON"),
-        (b"{", "the file is not JSON"),
-        (b"\xff\xfe", "the file is not JSON"),
         (b"[" * 60_000, "the file is not JSON"),
         (b"[]", "the file must be a JSON object"),
-        (b"null", "the file must be a JSON object"),
         (b" " * 65_537, "the file is larger than 65536 bytes"),
         (without("version"), "^version is missing"),
         (changed("version", to=1), "^version must be 3, and is 1"),
         (changed("version", to="3"), "^version must be a whole number"),
-        (changed("version", to=True), "^version must be a whole number"),
         (changed("address", to=7), "^address must be 40 hexadecimal digits"),
-        (changed("address", to="0x12"), "^address must be 40 hexadecimal digits"),
         (without("crypto"), "^crypto is missing"),
         (changed("crypto", to=[]), "^crypto must be a JSON object"),
         (changed("CRYPTO", to={}), "^the file has a member twice"),
-        (changed("crypto", "Kdf", to="x"), "^crypto has a member twice"),
         (changed("crypto", "cipher", to="aes-256-ctr"), "^crypto.cipher must be aes-128-ctr, and is"),
         (without("crypto", "cipherparams"), "^crypto.cipherparams is missing"),
-        (without("crypto", "cipherparams", "iv"), "^crypto.cipherparams.iv is missing"),
         (changed("crypto", "cipherparams", "iv", to="00" * 15), "iv must have 16 bytes, and has 15"),
         (changed("crypto", "cipherparams", "iv", to=0), "^crypto.cipherparams.iv must be a string"),
-        (changed("crypto", "ciphertext", to="0"), "^crypto.ciphertext must be hexadecimal"),
         (changed("crypto", "ciphertext", to="0 0 "), "^crypto.ciphertext must be hexadecimal"),
-        (changed("crypto", "ciphertext", to="zz"), "^crypto.ciphertext must be hexadecimal"),
         (changed("crypto", "ciphertext", to=""), "ciphertext must have 1 to 32 bytes, and has 0"),
         (changed("crypto", "ciphertext", to="00" * 33), "ciphertext must have 1 to 32 bytes, and has 33"),
         (changed("crypto", "mac", to="00" * 31), "^crypto.mac must have 32 bytes, and has 31"),
         (changed("crypto", "kdf", to="argon2"), "^crypto.kdf must be scrypt or pbkdf2, and is 'argon2'"),
-        (changed("crypto", "kdf", to=None), "^crypto.kdf must be a string"),
         (changed("crypto", "kdfparams", "salt", to=""), "salt must have 1 to 256 bytes, and has 0"),
-        (changed("crypto", "kdfparams", "salt", to="00" * 257), "salt must have 1 to 256 bytes"),
         (changed("crypto", "kdfparams", "dklen", to=64), "^crypto.kdfparams.dklen must be 32, and is 64"),
         (changed("crypto", "kdfparams", "n", to=1.5), "^crypto.kdfparams.n must be a whole number"),
         (without("crypto", "kdfparams", "r"), "^crypto.kdfparams.r is missing"),
         (changed("crypto", "kdfparams", "n", to=3), "^crypto.kdfparams: n must be a power of two"),
-        (changed("crypto", "kdfparams", "n", to=-2), "^crypto.kdfparams: n must be a power of two"),
         (changed("crypto", "kdfparams", "p", to=0), "^crypto.kdfparams: n must be a power of two"),
     ],
 )  # fmt: skip
@@ -331,8 +301,6 @@ def test_a_malformed_file_is_refused_with_its_fault(content: bytes, message: str
     ("params", "message"),
     [
         ({"c": 10_000_001, "prf": "hmac-sha256"}, "c must lie between 1 and 10000000, and is 10000001"),
-        ({"c": 0, "prf": "hmac-sha256"}, "c must lie between 1"),
-        ({"prf": "hmac-sha256"}, "c is missing"),
         ({"c": 1, "prf": "hmac-md5"}, "prf must be hmac-sha256, and is 'hmac-md5'"),
         ({"c": 1}, "prf is missing"),
     ],

@@ -128,20 +128,12 @@ def test_a_message_with_every_line() -> None:
     )
 
 
-def test_without_a_statement_two_empty_lines_remain() -> None:
+def test_without_a_statement_two_empty_lines_remain_and_an_empty_one_is_a_third() -> None:
     message = parse_sign_in_message(BARE)
 
     assert message.statement is None
     assert write_sign_in_message(message) == BARE
-
-
-def test_an_empty_statement_is_a_third_empty_line() -> None:
-    message = parse_sign_in_message(BARE.replace("\n\n\n", "\n\n\n\n"))
-
-    assert message == replace(parse_sign_in_message(BARE), statement="")
-
-
-def test_a_statement_may_look_like_a_field() -> None:
+    assert parse_sign_in_message(BARE.replace("\n\n\n", "\n\n\n\n")) == replace(message, statement="")
     assert parse_sign_in_message(with_line(4, "URI: urn:x")).statement == "URI: urn:x"
 
 
@@ -180,11 +172,6 @@ def test_the_longest_and_shortest_values_are_taken(line: str) -> None:
 @each_row("number", [1, 2, 3, 5, 6, 7, 8, 9, 10, 14])
 def test_no_mandatory_line_may_be_missing(number: int) -> None:
     assert refusal(without_line(number)).startswith(f"line {number}: ")
-
-
-@each_row("count", range(1, 10))
-def test_a_message_that_ends_too_soon_is_refused(count: int) -> None:
-    assert refusal("\n".join(LINES[:count])) == f"line {count + 1}: is missing: the message ends too soon"
 
 
 @each_row("number", [*range(6, 10), 11, 12, 13])
@@ -272,13 +259,6 @@ def test_a_damaged_message_is_read_or_refused(text: str, data: st.DataObject, pa
 
     with suppress(SignInMessageError):
         parse_sign_in_message(text[:place] + patch + text[place + cut :])
-
-
-@each_row("text", [EXAMPLE, EVERYTHING, BARE])
-def test_a_message_without_one_of_its_characters_is_read_or_refused(text: str) -> None:
-    for place in range(len(text)):
-        with suppress(SignInMessageError):
-            parse_sign_in_message(text[:place] + text[place + 1 :])
 
 
 @given(st.text() | st.lists(st.sampled_from([*LINES, "", "Resources:", "\ud800", "\x00"])).map("\n".join))
@@ -371,12 +351,6 @@ def test_schemes_and_segments_are_judged() -> None:
     assert not any(map(is_scheme, ["", "1a", "a:", "a/", "ä"]))
     assert all(map(is_segment, ["", "a", "a:b@c", "%2F", "-._~!$&'()*+,;="]))
     assert not any(map(is_segment, ["/", "a b", "%", "?", "#", "ä", "\n"]))
-
-
-@given(st.text() | st.text(alphabet="a1:/?#[]@%.v+~!\n"))
-def test_any_text_is_judged(text: str) -> None:
-    assert is_uri(text) in (True, False)
-    assert is_host_and_port(text) in (True, False)
 
 
 @each_row("piece", ["a", "/", ":", "%41", "%", "@", "a@", "a:", "[", "?", "#", ".", "1.", "[:", "//"])

@@ -127,9 +127,11 @@ def test_published_transactions_get_their_signatures_and_hashes(vector: dict[str
 @each_row("vector", vectors("transactions.json"), ids=lambda vector: vector["name"])
 def test_transactions_are_signed_as_another_implementation_signs_them(vector: dict[str, Any]) -> None:
     raw, transaction_hash, _ = sign_transaction(transaction_of(vector["transaction"]), key_of(vector))
+    read = read_raw_transaction(raw)
 
     assert raw == raw_bytes(vector["raw"])
-    assert transaction_hash == raw_bytes(vector["hash"])
+    assert transaction_hash == read.hash == raw_bytes(vector["hash"])
+    assert read.sender == key_of(vector).address.lower()
 
 
 @given(transactions)
@@ -156,10 +158,22 @@ def test_another_chain_is_another_transaction(transaction: Transaction, chain_id
     assert (signing_hash(other) == signing_hash(transaction)) is (chain_id == transaction.chain_id)
 
 
-@each_row("transaction", TRANSACTIONS, ids=lambda transaction: f"type {transaction.type}")
 @each_row(
-    ("field", "least", "greatest"),
-    [("chain_id", 1, MAX_CHAIN_ID), ("nonce", 0, 2**64 - 2), ("gas", 0, 2**64 - 1), ("value", 0, 2**256 - 1)],
+    ("transaction", "field", "least", "greatest"),
+    [
+        *(
+            row
+            for each in TRANSACTIONS
+            for row in (
+                (each, "chain_id", 1, MAX_CHAIN_ID),
+                (each, "nonce", 0, 2**64 - 2),
+                (each, "gas", 0, 2**64 - 1),
+                (each, "value", 0, 2**256 - 1),
+            )
+        ),
+        (LEGACY, "gas_price", 0, 2**256 - 1),
+        (WITH_LIST, "gas_price", 0, 2**256 - 1),
+    ],
 )
 def test_numbers_have_their_ranges(transaction: Transaction, field: str, least: int, greatest: int) -> None:
     for number in (least, greatest):
@@ -168,16 +182,6 @@ def test_numbers_have_their_ranges(transaction: Transaction, field: str, least: 
     for number in (least - 1, greatest + 1):
         with pytest.raises(TransactionError, match=f"^{field} must lie between"):
             changed(transaction, field, number)
-
-
-@each_row("transaction", [LEGACY, WITH_LIST], ids=["type 0", "type 1"])
-def test_a_gas_price_has_its_range(transaction: LegacyTransaction | AccessListTransaction) -> None:
-    for number in (0, 2**256 - 1):
-        sign_transaction(replace(transaction, gas_price=number), KEY)
-
-    for number in (-1, 2**256):
-        with pytest.raises(TransactionError, match=r"^gas_price must lie between"):
-            replace(transaction, gas_price=number)
 
 
 @each_row(
@@ -241,24 +245,10 @@ def test_fields_of_blobs_and_authorizations_are_read() -> None:
     )
 
 
-@each_row("vector", vectors("transactions.json"), ids=lambda vector: vector["name"])
-def test_transactions_of_another_implementation_have_their_signers(vector: dict[str, Any]) -> None:
-    read = read_raw_transaction(raw_bytes(vector["raw"]))
-
-    assert read.sender == key_of(vector).address.lower()
-    assert read.hash == raw_bytes(vector["hash"])
-    assert read.nonce == int(vector["transaction"]["nonce"], 16)
-
-
 def test_a_transaction_before_eip_155_is_good_for_every_chain() -> None:
     read = read_raw_transaction(signed_for_every_chain())
 
     assert (read.chain_id, read.sender) == (None, SIGNER.address.lower())
-
-
-@each_row("kind", FIELDS)
-def test_a_signed_transaction_of_each_type_is_taken(kind: int) -> None:
-    assert read_raw_transaction(signed(kind, FIELDS[kind])).sender == SIGNER.address.lower()
 
 
 @given(st.sampled_from(sorted(FIELDS)), st.data())
@@ -272,19 +262,16 @@ def test_any_changed_byte_makes_another_transaction_or_none(kind: int, draw: st.
         assert after.sender != before.sender
 
 
-@given(st.binary(max_size=200), st.sampled_from([b"", b"\x01", b"\x02", b"\x03", b"\x04"]))
-def test_any_bytes_are_a_transaction_or_refused(content: bytes, prefix: bytes) -> None:
-    with suppress(RawTransactionError):
-        read_raw_transaction(prefix + content)
-
-
 @given(
-    st.recursive(st.binary(max_size=40), lambda inner: st.lists(inner, max_size=14), max_leaves=30),
+    st.binary(max_size=200)
+    | st.recursive(st.binary(max_size=40), lambda inner: st.lists(inner, max_size=14), max_leaves=30).map(
+        rlp.encode
+    ),
     st.sampled_from([b"", b"\x01", b"\x02", b"\x03", b"\x04"]),
 )
-def test_any_lists_are_a_transaction_or_refused(item: rlp.Item, prefix: bytes) -> None:
+def test_any_bytes_and_any_lists_are_a_transaction_or_refused(content: bytes, prefix: bytes) -> None:
     with suppress(RawTransactionError):
-        read_raw_transaction(prefix + rlp.encode(item))
+        read_raw_transaction(prefix + content)
 
 
 @each_row("raw", [b"", b"\x00", b"\x05\xc0", b"\x7f\xc0", b"\x80", b"\xb8\x38" + bytes(56)])
@@ -350,7 +337,7 @@ AUTHORIZATIONS: list[tuple[Any, str]] = [
         *(
             (kind, "to", b"\1" * length, f"to must have 20 bytes, and has {length}")
             for kind in FIELDS
-            for length in (1, 19, 21, 32)
+            for length in (19, 21)
         ),
         *((kind, "to", b"", "to must have 20 bytes, and has 0") for kind in (3, 4)),
         *((kind, "max_priority_fee_per_gas", b"\5", "must not be greater") for kind in (2, 3, 4)),
@@ -377,14 +364,6 @@ def test_a_legacy_v_without_a_chain_is_refused(v: int) -> None:
     refused(with_items(raw, lambda items: [*items[:-3], rlp.number(v), *items[-2:]]), "v must")
 
 
-@each_row("kind", [1, 2, 3, 4])
-def test_a_parity_above_one_is_refused(kind: int) -> None:
-    raw = signed(kind, FIELDS[kind])
-
-    refused(with_items(raw, lambda items: [*items[:-3], b"\x02", *items[-2:]]), "y_parity must lie")
-    refused(with_items(raw, lambda items: [*items[:-3], b"\x1b", *items[-2:]]), "y_parity must lie")
-
-
 @each_row("kind", FIELDS)
 def test_a_signature_with_leading_zeros_or_out_of_range_is_refused(kind: int) -> None:
     raw = signed(kind, FIELDS[kind])
@@ -393,6 +372,8 @@ def test_a_signature_with_leading_zeros_or_out_of_range_is_refused(kind: int) ->
     refused(with_items(raw, lambda items: [*items[:-1], b"\0" + items[-1]]), "s must be a number")
     refused(with_items(raw, lambda items: [*items[:-1], b""]), "between 0 and the order")
     refused(with_items(raw, lambda items: [*items[:-1], b"\xff" * 33]), "s must lie between")
+    if kind:
+        refused(with_items(raw, lambda items: [*items[:-3], b"\x02", *items[-2:]]), "y_parity must lie")
 
 
 @each_row("kind", FIELDS)
@@ -409,33 +390,23 @@ def wrapped(*sidecar: Any) -> bytes:
     return b"\x03" + rlp.encode([rlp.decode(BARE[1:]), *sidecar])
 
 
-def assert_read_as_the_bare_one(raw: bytes) -> None:
-    assert read_raw_transaction(raw) == read_raw_transaction(BARE)
-
-
-def test_with_a_proof_for_each_blob() -> None:
-    assert_read_as_the_bare_one(wrapped(BLOBS, COMMITMENTS, [bytes(48)] * 2))
-
-
-def test_with_a_proof_for_each_cell() -> None:
-    assert_read_as_the_bare_one(wrapped(b"\x01", BLOBS, COMMITMENTS, [bytes(48)] * 256))
+def test_a_sidecar_has_a_proof_for_each_blob_or_for_each_cell() -> None:
+    for sidecar in ([BLOBS, COMMITMENTS, [bytes(48)] * 2], [b"\x01", BLOBS, COMMITMENTS, [bytes(48)] * 256]):
+        assert read_raw_transaction(wrapped(*sidecar)) == read_raw_transaction(BARE)
 
 
 @each_row(
     ("sidecar", "reason"),
     [
-        ([], "must have 3 or 4 items"),
         ([BLOBS, COMMITMENTS], "must have 3 or 4 items, and has 2"),
         ([BLOBS, COMMITMENTS, [bytes(48)]], r"there are 1\)"),
         ([BLOBS, COMMITMENTS, [bytes(48)] * 3], r"there are 3\)"),
         ([BLOBS[:1], COMMITMENTS, [bytes(48)]], r"\(2, and there are 1\)"),
-        ([BLOBS, COMMITMENTS[:1], [bytes(48)] * 2], "whose hashes"),
         ([BLOBS, COMMITMENTS[::-1], [bytes(48)] * 2], "whose hashes"),
         ([[b"\1"] * 2, COMMITMENTS, [bytes(48)] * 2], r"blobs\[0\] must have 131072 bytes"),
         ([BLOBS, [b"\1"] * 2, [bytes(48)] * 2], r"commitments\[0\] must have 48 bytes"),
         ([BLOBS, COMMITMENTS, [bytes(48), b""]], r"proofs\[1\] must have 48 bytes"),
         ([b"", BLOBS, COMMITMENTS, [bytes(48)] * 256], "wrapper_version must lie between 1"),
-        ([b"\x02", BLOBS, COMMITMENTS, [bytes(48)] * 256], "wrapper_version must lie between 1"),
         ([b"\x01", BLOBS, COMMITMENTS, [bytes(48)] * 2], "128 of the proofs each"),
         ([BLOBS, COMMITMENTS, b""], "proofs must be a list"),
     ],

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -63,21 +64,13 @@ async def test_a_refused_sign_in_ends_the_session(relay: RunningServer, one_clic
 
 
 async def test_the_policies_decide_without_a_rule(relay: RunningServer, one_click: bool) -> None:
-    async with (
-        HeadlessWallet(pace=BRISK, policy="reject") as wallet,
-        dapp_that_asks(relay, one_click) as dapp,
-    ):
-        await wallet.pair(dapp.uri, relay_url=relay.url)
-        with pytest.raises(RejectedError):
-            await dapp.approval()
-    async with (
-        HeadlessWallet(pace=BRISK, session="reject") as wallet,
-        dapp_that_asks(relay, one_click) as dapp,
-    ):
-        await wallet.pair(dapp.uri, relay_url=relay.url)
-        with pytest.raises(RejectedError):
-            await dapp.approval()
-        assert wallet.calls == []
+    policies: list[dict[str, Any]] = [{"policy": "reject"}, {"session": "reject"}]
+    for policy in policies:
+        async with HeadlessWallet(pace=BRISK, **policy) as wallet, dapp_that_asks(relay, one_click) as dapp:
+            await wallet.pair(dapp.uri, relay_url=relay.url)
+            with pytest.raises(RejectedError):
+                await dapp.approval()
+            assert len(wallet.calls) == ("policy" in policy)
 
 
 async def test_a_sign_in_waits_for_the_test_program(relay: RunningServer, one_click: bool) -> None:

@@ -40,11 +40,13 @@ async def test_without_a_node_a_transaction_is_answered_by_its_hash_and_kept() -
     ]
 
 
-async def test_with_a_node_a_transaction_is_filled_in_and_sent() -> None:
-    async with open_fake_node() as node, HeadlessWallet(node_url=node.url) as wallet:
-        node.results["eth_getTransactionCount"] = "0x7"
-        sent_hash = await of_page(wallet, "eth_sendTransaction", [PAYMENT])
-        sent_again = await of_page(wallet, "eth_sendRawTransaction", node.sent()[:1])
+async def test_with_a_node_a_transaction_is_filled_in_and_sent_on_its_chain() -> None:
+    async with open_fake_node() as node:
+        node.results |= {"eth_chainId": "0x64", "eth_getTransactionCount": "0x7"}
+        async with HeadlessWallet(node_url=node.url) as wallet:
+            assert await wallet.request("eth_chainId") == Result("0x64")
+            sent_hash = await of_page(wallet, "eth_sendTransaction", [PAYMENT])
+            sent_again = await of_page(wallet, "eth_sendRawTransaction", node.sent()[:1])
         (first, second) = node.sent()
 
     assert read_raw_transaction(data_of(first)).nonce == 7
@@ -64,13 +66,6 @@ async def test_a_node_that_is_away_keeps_the_wallet_from_starting() -> None:
     with pytest.raises(NoNodeError):
         async with HeadlessWallet(node_url="http://127.0.0.1:1"):
             pass
-
-
-async def test_sessions_begin_on_the_chain_of_the_node() -> None:
-    async with open_fake_node() as node:
-        node.results["eth_chainId"] = "0x64"
-        async with HeadlessWallet(node_url=node.url) as wallet:
-            assert await wallet.request("eth_chainId") == Result("0x64")
 
 
 async def test_a_transaction_for_another_chain_is_refused() -> None:

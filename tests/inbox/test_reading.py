@@ -84,19 +84,6 @@ async def test_pages_lose_and_repeat_nothing_while_others_arrive(app: App, subsc
     assert await follow(subscriber, latest, limit=2) == newest_first(8, arriving - 1)
 
 
-async def test_several_pages_since_a_cursor_are_led_through(app: App, subscriber: InboxClient) -> None:
-    await send(app, subscriber, "n1", "n2")
-    latest = (await subscriber.page())["latest"]
-    await send(app, subscriber, *titles_from(3, 9))
-
-    first = await subscriber.page(f"?after={latest}&limit=3")
-    await send(app, subscriber, "n10")
-
-    assert [notification["title"] for notification in first["notifications"]] == ["n9", "n8", "n7"]
-    assert await follow(subscriber, first["next"], limit=3) == newest_first(3, 6)
-    assert await follow(subscriber, first["latest"], limit=3) == ["n10"]
-
-
 async def test_a_page_that_is_just_full_is_the_last(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, "n1", "n2", "n3")
 
@@ -114,16 +101,15 @@ async def test_a_page_has_50_or_as_wanted(app: App, subscriber: InboxClient) -> 
 @each_row(
     ("query", "faulty"),
     [
-        ("limit=0", ["limit"]), ("limit=101", ["limit"]), ("limit=", ["limit"]), ("limit=-1", ["limit"]),
-        ("limit=1.0", ["limit"]), ("limit=%D9%A1", ["limit"]), ("unread=", ["unread"]),
-        ("unread=1", ["unread"]), ("unread=True", ["unread"]), ("after=", ["after"]),
-        ("after=1", ["after"]), ("after=1.2", ["after"]),
-        ("after=1.2.3.4", ["after"]), ("after=-1..1", ["after"]), ("after=1..%00", ["after"]),
-        ("after=1234567890123456789..1", ["after"]), ("after=%ff", ["after"]),
-        ("project_id=", ["project_id"]), ("project_id=A", ["project_id"]), ("project_id=%ff", ["project_id"]),
+        ("limit=0", ["limit"]),
+        ("limit=101", ["limit"]),
+        ("unread=1", ["unread"]),
+        ("after=1.2", ["after"]),
+        ("after=1234567890123456789..1", ["after"]),
+        ("project_id=%ff", ["project_id"]),
         ("limit=x&after=x&unread=x&project_id=X", ["project_id", "unread", "after", "limit"]),
     ],
-)  # fmt: skip
+)
 async def test_malformed_query_is_refused(subscriber: InboxClient, query: str, faulty: list[str]) -> None:
     answer = await subscriber.ask("GET", f"/notifications?{query}")
 
@@ -235,12 +221,6 @@ async def test_waiting_client_is_woken_at_once(
     await until_waiting(app.server, 0)
 
 
-async def test_stored_notifications_are_answered_without_waiting(app: App, subscriber: InboxClient) -> None:
-    await app.notify([subscriber.account], title="n1")
-
-    assert titles((await begin(subscriber)).json) == ["n1"]
-
-
 async def test_nothing_came_in_time(tmp_path: Path) -> None:
     async with running_server(tmp_path, max_wait=1) as server, opened_app(server) as app:
         inbox = await sign_in(server)
@@ -259,26 +239,18 @@ async def test_nothing_came_in_time(tmp_path: Path) -> None:
         assert asked[1].headers["Preference-Applied"] == "wait=1"
 
 
-async def test_notifications_before_the_cursor_do_not_end_the_wait(app: App, subscriber: InboxClient) -> None:
-    await app.notify([subscriber.account], title="n1")
-    latest = (await subscriber.page())["latest"]
-
-    waiting = begin(subscriber, f"?wait=20&after={latest}")
-    await until_waiting(app.server, 1)
-    await app.notify([subscriber.account], title="n2")
-
-    assert titles((await waiting).json) == ["n2"]
-
-
-async def test_notifications_outside_the_filter_end_no_wait(app: App, subscriber: InboxClient) -> None:
+async def test_notifications_outside_the_filter_or_before_the_cursor_end_no_wait(
+    app: App, subscriber: InboxClient
+) -> None:
     await app.notify([subscriber.account], title="n1")
     await subscriber.mark(await subscriber.ids())
+    latest = (await subscriber.page())["latest"]
 
-    waiting = begin(subscriber, "?wait=20&unread=true")
-    await until_waiting(app.server, 1)
+    waiting = [begin(subscriber, f"?wait=20&{rest}") for rest in ("unread=true", f"after={latest}")]
+    await until_waiting(app.server, 2)
     await app.notify([subscriber.account], title="n2")
 
-    assert titles((await waiting).json) == ["n2"]
+    assert [titles((await each).json) for each in waiting] == [["n2"]] * 2
 
 
 async def test_notifications_for_other_accounts_do_not_end_the_wait(
@@ -324,10 +296,6 @@ async def test_a_reader_that_goes_from_latest_to_latest_misses_nothing_of_a_burs
     await sending
 
     assert seen == wanted
-
-
-async def test_a_wait_that_cannot_be_read_is_refused(subscriber: InboxClient) -> None:
-    (await begin(subscriber, "?wait=soon")).problem(400)
 
 
 async def test_stopping_server_answers_waiting_clients(tmp_path: Path) -> None:

@@ -38,9 +38,6 @@ class Inbox(InboxStore):
         self.notifications: list[StoredNotification] = []
         self.failures: list[Exception] = []
         self.meanwhile: list[Callable[[], None]] = []
-        self.released = asyncio.Event()
-        self.released.set()
-        self.reads = 0
 
     async def newest(self, account: int) -> int:
         return len(self.notifications)
@@ -56,7 +53,6 @@ class Inbox(InboxStore):
     async def arrivals(self, positions: Positions, limit: int) -> list[Arrival]:
         found = self.notifications[positions[ACCOUNT] :]
         await self._read()
-        await self.released.wait()
         return [Arrival(notification, [ACCOUNT]) for notification in found[:limit]]
 
     async def overview(self, account: int) -> Overview:
@@ -69,7 +65,6 @@ class Inbox(InboxStore):
         raise NotImplementedError
 
     async def _read(self) -> None:
-        self.reads += 1
         await asyncio.sleep(0)
         if self.failures:
             raise self.failures.pop(0)
@@ -206,73 +201,11 @@ async def test_history_whose_read_fails_is_streamed_later() -> None:
         await until_told(written, 1, 2)
 
 
-async def test_more_than_is_read_at_once_comes_whole() -> None:
-    hub = Hub()
-    async with hub.opened(), hub.flowing() as (written, _):
-        hub.come()
-        await until_told(written, 1)
-        hub.come(350)
-
-        await until_told(written, *range(1, 352))
-
-
-async def test_notification_between_the_last_read_and_the_first_push_is_not_lost() -> None:
-    hub = Hub()
-    hub.come(2)
-    async with hub.opened(), hub.flowing(0) as (written, _):
-        for expected in range(3, 40):
-            await asyncio.sleep(0)
-            hub.come()
-            await asyncio.sleep(0)
-            assert len(written.ids) <= expected
-
-        await until_told(written, *range(1, 40))
-
-
 async def test_notification_during_the_read_of_the_history_is_not_lost() -> None:
     hub = Hub()
     hub.inbox.meanwhile = [hub.come, hub.come]
     async with hub.opened(), hub.flowing() as (written, _):
         await until_told(written, 1, 2)
-
-
-async def test_notification_read_by_the_stream_is_not_pushed_to_it_again() -> None:
-    hub = Hub()
-    async with hub.opened(), hub.flowing() as (one, _):
-        hub.come()
-        await until_told(one, 1)
-        hub.inbox.released.clear()
-        hub.come()
-        async with hub.flowing(0) as (other, _):
-            await until_told(other, 1, 2)
-            hub.inbox.released.set()
-            hub.come()
-
-            await until_told(one, 1, 2, 3)
-            await until_told(other, 1, 2, 3)
-
-
-async def test_announcements_that_come_together_are_read_together() -> None:
-    hub = Hub()
-    async with hub.opened(), hub.flowing() as (written, _):
-        hub.come()
-        await until_told(written, 1)
-        before = hub.inbox.reads
-        for _ in range(50):
-            hub.come()
-
-        await until_told(written, *range(1, 52))
-        assert hub.inbox.reads - before <= 3
-
-
-async def test_notifications_for_accounts_without_streams_are_not_read() -> None:
-    hub = Hub()
-    async with hub.opened():
-        hub.come(3)
-        hub.arrivals.arrived([1, 2, 3])
-        await turns()
-
-        assert hub.inbox.reads == 0
 
 
 async def test_a_token_that_another_process_has_ended_ends_its_streams() -> None:
@@ -299,14 +232,6 @@ async def test_after_a_gap_streams_get_what_came_and_end_with_tokens_that_were_e
         await asyncio.wait_for(other_flow, 60)
         assert written.ids == [1]
         assert not flow.done()
-
-
-async def test_a_server_that_stops_has_no_new_streams() -> None:
-    hub = Hub()
-    async with hub.opened():
-        hub.streams.close()
-        async with hub.flowing(0) as (_, flow):
-            await asyncio.wait_for(flow, 60)
 
 
 async def eventually_live(hub: Hub) -> None:

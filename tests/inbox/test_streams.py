@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 
 from tests.inbox.conftest import send_numbered
-from tests.support.asking import ask, figure, raw_connection
+from tests.support.asking import figure, raw_connection
 from tests.support.inbox_client import EventReader, InboxClient, open_stream, sign_in
 from tests.support.project import App, create_app, opened_app
 from tests.support.rows import each_row
@@ -80,13 +80,6 @@ async def test_a_page_may_say_the_last_event_itself(app: App, subscriber: InboxC
 
     async with open_stream(subscriber, f"?last_event_id={first_id}") as stream:
         assert await stream.titles(2) == ["n2", "n3"]
-
-
-async def test_the_beginning_is_a_place_to_go_on_from(app: App, subscriber: InboxClient) -> None:
-    wanted = await send_numbered(app, subscriber, 1, 3)
-
-    async with open_stream(subscriber, **{"Last-Event-ID": "0"}) as stream:
-        assert await stream.titles(3) == wanted
 
 
 @each_row("query", ["", "?last_event_id=", "?last_event_id=999999999999999999"])
@@ -166,19 +159,6 @@ async def test_notification_read_meanwhile_is_streamed_as_read(app: App, subscri
     assert [event.data["read_by"] for event in events] == ["user", "bulk"]
 
 
-async def test_stream_without_sign_in_is_401(server: RunningServer) -> None:
-    (await ask(server, "GET", "/inbox/stream")).problem(401)
-
-
-async def test_a_client_that_leaves_is_forgotten(app: App, subscriber: InboxClient) -> None:
-    async with AsyncExitStack() as stack:
-        for _ in range(20):
-            await stack.enter_async_context(open_stream(subscriber))
-        await until_open(app.server, 20)
-
-    await until_open(app.server, 0)
-
-
 async def test_account_has_a_limited_number_of_streams(tmp_path: Path) -> None:
     async with running_server(tmp_path, max_streams=2, metrics_token="the token of the metrics") as server:
         inbox, other = await sign_in(server), await sign_in(server, 2)
@@ -193,24 +173,6 @@ async def test_account_has_a_limited_number_of_streams(tmp_path: Path) -> None:
     assert refused.problem(429)["type"].endswith("too-many-streams")
     assert int(refused.headers["Retry-After"]) > 0
     again.problem(429)
-
-
-async def test_streams_that_are_opened_at_once_are_no_more_than_allowed(tmp_path: Path) -> None:
-    async with running_server(tmp_path, max_streams=3) as server:
-        inbox = await sign_in(server)
-        statuses: list[int] = []
-        all_answered = asyncio.Event()
-
-        async def open_one() -> None:
-            async with server.client.get(f"{server.url}/inbox/stream", headers=inbox.headers) as response:
-                statuses.append(response.status)
-                if len(statuses) == 12:
-                    all_answered.set()
-                await all_answered.wait()
-
-        await asyncio.gather(*(open_one() for _ in range(12)))
-
-    assert sorted(statuses) == [200] * 3 + [429] * 9
 
 
 async def test_logging_out_ends_the_streams_of_that_token(app: App, subscriber: InboxClient) -> None:

@@ -16,7 +16,7 @@ async def test_an_account_that_did_nothing_receives_nothing(inbox: InboxClient) 
     assert await inbox.overview() == {"subscriptions": [], "unsubscribed": []}
 
 
-@each_row("body", [None, b"{}", b'{"notification_types":null}', b'{"other":1}'])
+@each_row("body", [None, b"{}", b'{"notification_types":null}'])
 async def test_without_types_an_account_receives_all(app: App, inbox: InboxClient, body: Any) -> None:
     answer = await inbox.ask("PUT", f"/subscriptions/{app.project_id}", body)
 
@@ -74,7 +74,7 @@ async def test_malformed_types_are_refused(
     assert pointers(answer.problem(400)) == [f"#/notification_types{place}" for place in places]
 
 
-@each_row("project_id", ["none", "0" * 32, "-", "a" * 64, "a" * 65, "A", "%ff", "%C3%A9", "%00", "a%2Fb"])
+@each_row("project_id", ["none", "0" * 32, "a" * 65, "%ff", "%00"])
 async def test_a_project_that_there_is_not_cannot_be_received(inbox: InboxClient, project_id: str) -> None:
     (await inbox.subscribe(project_id)).problem(404)
     (await inbox.unsubscribe(project_id)).problem(404)
@@ -83,9 +83,8 @@ async def test_a_project_that_there_is_not_cannot_be_received(inbox: InboxClient
 async def test_an_account_leaves_once(app: App, subscriber: InboxClient) -> None:
     assert (await subscriber.unsubscribe(app.project_id)).json == {"success": True}
 
-    assert (
-        (await subscriber.unsubscribe(app.project_id)).problem(404)["type"].endswith("subscription-not-found")
-    )
+    problem = (await subscriber.unsubscribe(app.project_id)).problem(404)
+    assert problem["type"].endswith("subscription-not-found")
     assert await subscriber.overview() == {"subscriptions": [], "unsubscribed": []}
     assert (await app.notify([subscriber.account])).json["not_found"] == [subscriber.account]
 
@@ -118,15 +117,6 @@ async def test_left_project_is_listed_while_something_is_unread(app: App, subscr
     assert overview == {"subscriptions": [], "unsubscribed": [left]}
     await subscriber.mark(await subscriber.ids())
     assert await subscriber.overview() == {"subscriptions": [], "unsubscribed": []}
-
-
-async def test_a_type_that_was_removed_is_gone_from_the_choice(app: App, subscriber: InboxClient) -> None:
-    await app.operator.projects.remove_type(app.project_id, OFFERS)
-
-    (subscription,) = (await subscriber.overview())["subscriptions"]
-
-    assert subscription["notification_types"] == [NEWS]
-    assert [kind["id"] for kind in subscription["available_types"]] == [NEWS]
 
 
 async def test_a_deleted_project_disappears(app: App, subscriber: InboxClient) -> None:

@@ -64,10 +64,6 @@ def test_neither_chain_nor_case_change_the_key_of_an_ethereum_account(spelling: 
     "text",
     [
         "bip122:000000000019d6689c085ae165831e93:128Lkh3S7CkDTBZ8W7BbpsN3YYizJMp8p6",
-        "cosmos:cosmoshub-3:cosmos1t2uflqwqe0fsj0shcfkrvpukewcw40yjj6hdc0",
-        "polkadot:b0a8d493285c2df73290dfb7e61f870f:5hmuyxw9xdgbpptgypokw4thfyoe3ryenebr381z9iaegmfy",
-        "starknet:SN_GOERLI:0x02dd1b492765c064eac4039e3841aa5f382773b598097a40073bd8b48170ab57",
-        "chainstd:8c3444cf8970a9e41a706fab93e7a6c4:6d9b0b4b9994e8a6afbd3dc3ed983cd51c755afb27cd1dc7825ef59c134a39f7",
         "hedera:mainnet:0.0.1234567890-zbhlt",
         "a-1:_:%",
         f"{'a' * 8}:{'A' * 32}:{'.' * 128}",
@@ -126,10 +122,6 @@ def test_a_wrong_checksum_is_refused_every_time_and_never_corrected() -> None:
         with pytest.raises(ValueError, match="wrong checksum") as caught:
             account_key(mistyped)
         assert "0x" not in str(caught.value)
-
-
-def test_an_account_of_a_chain_and_an_address() -> None:
-    assert ethereum_account(137, LOWER) == Account(f"eip155:{LOWER}", f"eip155:137:{ADDRESS}")
 
 
 @each_row(("chain_id", "address"), [(-1, LOWER), (10**32, LOWER), (1, LOWER[2:]), (1, "1:0x")])

@@ -48,22 +48,6 @@ def test_an_ordered_id_is_a_version_7_uuid_with_the_time_in_front(now_ms: int, s
     assert uuid.int & free_bits == int.from_bytes(source[:10], "big") & free_bits
 
 
-@given(moments, moments, random_bits, random_bits)
-def test_ordered_ids_sort_by_their_time(one_ms: int, other_ms: int, one: bytes, other: bytes) -> None:
-    first, second = maker(one).ordered_uuid(one_ms), maker(other).ordered_uuid(other_ms)
-
-    if one_ms != other_ms:
-        assert (first < second) is (one_ms < other_ms)
-
-
-def test_ids_do_not_repeat() -> None:
-    ids = IdMaker()
-
-    made = {ids.random_uuid() for _ in range(5_000)} | {ids.ordered_uuid(1) for _ in range(5_000)}
-
-    assert len(made) == 10_000
-
-
 def _made(decorator: Callable[..., Any], **options: bool) -> Any:
     @decorator(slots=True, **options)
     class Letter:
@@ -97,30 +81,3 @@ def test_a_class_has_the_outcome_of_the_standard_library(options: dict[str, bool
         ]
 
     assert outcome(ours) == outcome(theirs)
-
-
-def test_a_class_keeps_its_own_methods() -> None:
-    @values.dataclass(frozen=True)
-    class Folded:
-        text: str
-
-        def __repr__(self) -> str:
-            return "folded"
-
-        def __eq__(self, other: object) -> bool:
-            return isinstance(other, Folded) and self.text.lower() == other.text.lower()
-
-        def __hash__(self) -> int:
-            return hash(self.text.lower())
-
-    assert {Folded("A"), Folded("a")} == {Folded("a")}
-    assert repr(Folded("A")) == "folded"
-
-
-def test_a_class_without_fields_is_equal_to_its_kind_alone() -> None:
-    @values.dataclass(frozen=True, slots=True)
-    class Empty:
-        pass
-
-    assert {Empty(), Empty()} == {Empty()}
-    assert repr(Empty()).endswith("Empty()")

@@ -10,9 +10,9 @@ import pytest
 from bridge_server.notify import store
 from tests.support.asking import METRICS_TOKEN, until_delivered
 from tests.support.clock import ManualClock
-from tests.support.project import NEWS, OFFERS, App, accounts, execute, look, opened_app, until_tried
+from tests.support.project import NEWS, OFFERS, App, accounts, execute, look, opened_app
 from tests.support.server import running_server
-from tests.support.webhook_receiver import WebhookReceiver, status
+from tests.support.webhook_receiver import WebhookReceiver
 
 A, B, C = accounts(3)
 
@@ -29,10 +29,6 @@ def add_device(app: App, spelled: str, device_id: str, address: str, channel: st
         channel,
         address,
     )
-
-
-def outbox(app: App) -> list[str]:
-    return [row[0] for row in look(app.server, "SELECT message_id FROM outbox ORDER BY message_id")]
 
 
 async def told(app: App, receiver: WebhookReceiver) -> list[tuple[str, str]]:
@@ -116,29 +112,6 @@ async def test_the_account_is_spelled_as_the_project_knows_it(app: App, receiver
     await app.notify([A])
 
     assert await told(app, receiver) == [("/a", A.replace("eip155:1:", "eip155:137:"))]
-
-
-async def test_a_failed_attempt_is_repeated_under_its_id(app: App, receiver: WebhookReceiver) -> None:
-    await app.subscribe(A)
-    add_device(app, A, "device", receiver.url())
-    receiver.script.append(status(500))
-
-    await app.notify([A])
-    await until_tried(app.server, 1)
-    app.server.clock.advance(60)
-    await receiver.got(2)
-
-    assert len({request.headers["webhook-id"] for request in receiver.requests}) == 1
-
-
-async def test_log_device_is_written_to_the_log(app: App) -> None:
-    await app.subscribe(A)
-    add_device(app, A, "device", "log:", channel="log")
-
-    assert (await app.notify([A])).json["sent"] == [A]
-
-    await until_delivered(app.server)
-    assert outbox(app) == []
 
 
 async def test_a_notification_and_its_messages_are_stored_together_or_not_at_all(

@@ -1,6 +1,5 @@
 """Bodies and fields of a notification: every field at its exact boundary, every fault of a body at once."""
 
-import gzip
 import json
 from collections.abc import AsyncIterator, Callable
 from itertools import product
@@ -18,7 +17,7 @@ from bridge_server.notify.models import Notification, NotifyRequest
 from bridge_server.notify.wire import NotifyShape, openable_url, read_lookup, read_notify_request
 from bridge_server.web.bodies import JsonObject, misspelled, parse_object
 from tests.support.asking import Answer, ask, pointers
-from tests.support.project import METHODS, NEWS, App, a_notification, account, accounts, look, opened_app
+from tests.support.project import NEWS, App, a_notification, account, accounts, look, opened_app
 from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.web import inputs
@@ -83,7 +82,6 @@ def faults_of_content(**content: Any) -> list[str]:
 
 BREAKS = ["\r", "\n", "\r\n", "\n\n", "\r\n\r\n\r\n", "\u2028", "\u2029", "\u2028\n\r\u2029\r\n"]
 MARKS = ["\u061c", "\u200e\u200f", "\u202a\u202e\u2066\u2069", "\ufeff", "\u00a0", "\ufffe"]
-OTHER_TYPES: list[Any] = [None, True, 1, 1.5, [], {}, ["x"]]
 CONTROLS = [0x00, 0x01, 0x08, 0x0B, 0x0C, 0x1B, 0x1F, 0x7F, 0x80, 0x85, 0x9F]
 
 
@@ -124,11 +122,11 @@ def test_space_is_collapsed_before_characters_are_counted(field: str, most: int)
 
 
 CONTENT_FAULTS: list[tuple[str, Any]] = [
-    *product(["type", "title", "body"], OTHER_TYPES),
+    *product(["type", "title", "body"], [None, 1]),
     *product(["title", "body"], ["", " ", "\t\n ", "\r\n\n" * 100, *(f"a{chr(code)}b" for code in CONTROLS)]),
     *((field, unit * (most + 1)) for field, most in TEXTS for unit in ("x", "é", ASTRAL, "\u202e")),
     *((field, COMBINING * (most // 2) + "xx") for field, most in TEXTS),
-    *product(["url"], [url_of(256), "", "/relative", "https://example.org/a b", *OTHER_TYPES[1:]]),
+    *product(["url"], [url_of(256), "", 1]),
 ]
 
 
@@ -137,54 +135,36 @@ def test_fault_of_a_content_is_named(field: str, value: Any) -> None:
     assert faults_of_content(**{field: value}) == [f"#/notification/{field}"]
 
 
-@each_row("value", [None, True, 1, "text", [], [{}]], ids=str)
-def test_a_notification_is_an_object(value: Any) -> None:
-    assert faults_in({"notification": value, "accounts": [WHO]}) == ["#/notification"]
+@each_row(
+    ("members", "pointer"),
+    [
+        ({"notification": [{}]}, "#/notification"),
+        ({"accounts": None}, "#/accounts"),
+        ({"accounts": WHO}, "#/accounts"),
+        ({"accounts": [WHO, None, WHO]}, "#/accounts/1"),
+        ({"accounts": [WHO, [WHO]]}, "#/accounts/1"),
+    ],
+)
+def test_a_notification_is_an_object_and_accounts_are_an_array_of_strings(
+    members: dict[str, Any], pointer: str
+) -> None:
+    assert faults_in({"notification": a_notification(), "accounts": [WHO], **members}) == [pointer]
+    if "accounts" in members:
+        assert faults_in(members, read_lookup) == [pointer]
 
 
-@each_row("value", [None, True, 1, WHO, {}, {"0": WHO}], ids=str)
-def test_accounts_are_an_array(value: Any) -> None:
-    assert faults_in({"notification": a_notification(), "accounts": value}) == ["#/accounts"]
-    assert faults_in({"accounts": value}, read_lookup) == ["#/accounts"]
-
-
-@each_row("value", [None, True, 1, 1.5, [WHO], {}], ids=str)
-def test_an_account_is_a_string(value: Any) -> None:
-    named = [WHO, value, WHO]
-
-    assert faults_in({"notification": a_notification(), "accounts": named}) == ["#/accounts/1"]
-    assert faults_in({"accounts": named}, read_lookup) == ["#/accounts/1"]
-
-
-@each_row("given", ["x", "x" * 255, ASTRAL * 255, "\u0000\r\n", " ", "null", "../?#", None])
+@each_row("given", ["x", ASTRAL * 255, "\u0000\r\n", " ", None])
 def test_an_id_is_any_text_of_at_most_255_characters(given: str | None) -> None:
     fields = {"notification_id": given, "notification": a_notification(), "accounts": [WHO]}
 
     assert read_request(fields).notification_id == given
 
 
-@each_row("given", ["", "x" * 256, ASTRAL * 256, 1, 1.5, False, [], ["x"], {}], ids=str)
+@each_row("given", ["", ASTRAL * 256, 1], ids=str)
 def test_any_other_id_is_a_fault(given: Any) -> None:
     fields = {"notification_id": given, "notification": a_notification(), "accounts": [WHO]}
 
     assert faults_in(fields) == ["#/notification_id"]
-
-
-SURROGATES = [b"\\ud800", b"\\udc00", b"\\udc00\\ud800", b"\xed\xa0\x80"]
-
-
-def with_surrogate(field: str, surrogate: bytes) -> bytes:
-    content = orjson.dumps(a_notification(**{field: "HERE"})).replace(b"HERE", surrogate)
-    return b'{"notification":%b,"accounts":["%b"]}' % (content, WHO.encode())
-
-
-@each_row("field", ["title", "body", "url", "type"])
-@each_row("surrogate", SURROGATES)
-def test_a_lone_surrogate_is_no_json(field: str, surrogate: bytes) -> None:
-    with pytest.raises(InvalidInputError) as refused:
-        parse_object(with_surrogate(field, surrogate))
-
-    assert refused.value.faults == ()
 
 
 OPENABLE = [
@@ -294,18 +274,14 @@ async def test_without_an_id_every_call_is_another_notification(app: App, fields
 
 
 async def test_a_body_with_a_lone_surrogate_is_refused_as_a_whole(app: App) -> None:
-    assert "errors" not in (await app.post(with_surrogate("title", SURROGATES[0]))).problem(400)
+    content = orjson.dumps(a_notification(title="HERE")).replace(b"HERE", b"\\ud800")
+    body = b'{"notification":%b,"accounts":["%b"]}' % (content, WHO.encode())
 
-
-@each_row("type_id", ["", "other", "NEWS", " news", "news\x00", "\u0000", "x" * 10_000])
-async def test_a_type_is_one_of_the_project(app: App, type_id: str) -> None:
-    fields = {"notification": a_notification(type=type_id), "accounts": [WHO]}
-
-    assert await faults_of(app, fields) == ["#/notification/type"]
+    assert "errors" not in (await app.post(body)).problem(400)
 
 
 async def test_an_unknown_or_removed_type_is_refused_with_the_list_of_types(app: App) -> None:
-    for type_id, left in (("other", "news, offers"), (NEWS, "offers")):
+    for type_id, left in (("NEWS", "news, offers"), ("x" * 10_000, "news, offers"), (NEWS, "offers")):
         if type_id == NEWS:
             await app.operator.projects.remove_type(app.project_id, NEWS)
         fields = {"notification": a_notification(type=type_id), "accounts": [WHO]}
@@ -325,15 +301,6 @@ async def test_a_request_names_1_to_500_accounts(app: App, count: int) -> None:
 
     assert answer.json == {"sent": wanted, "failed": [], "not_found": []}
     assert look(app.server, "SELECT count(*) FROM deliveries") == [(count,)]
-
-
-async def test_500_times_one_account_is_one_delivery(app: App) -> None:
-    await app.subscribe(WHO)
-
-    answer = await app.notify([WHO] * 500)
-
-    assert answer.json == {"sent": [WHO], "failed": [], "not_found": []}
-    assert look(app.server, "SELECT count(*) FROM deliveries") == [(1,)]
 
 
 @each_row("named", [[], accounts(501), [WHO] * 501], ids=["none", "501", "501 times one"])
@@ -398,7 +365,6 @@ async def test_nothing_is_sent_twice_for_a_misspelled_id(app: App) -> None:
 
 LIMIT = 524_288
 A = account(1)
-WITH_A_BODY = ["notify", "lookup"]
 TABLES = ["notifications", "sendings", "deliveries", "covered_accounts", "account_buckets", "outbox"]
 in_module = pytest.mark.asyncio(loop_scope="module")
 
@@ -409,36 +375,20 @@ def body_of(size: int) -> bytes:
     return orjson.dumps({**fields, "ignored": "x" * (size - len(orjson.dumps(fields)))})
 
 
-async def pieces(body: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(body), 50_000):
-        yield body[start : start + 50_000]
-
-
-async def post(app: App, endpoint: str, body: bytes, content_type: str | None, **headers: str) -> Answer:
-    sent = {"Authorization": f"Bearer {app.secret}", **headers}
+async def post(app: App, endpoint: str, body: bytes, content_type: str | None) -> Answer:
+    sent = {"Authorization": f"Bearer {app.secret}"}
     return await ask(app.server, "POST", app.paths[endpoint], body, sent, content_type=content_type)
 
 
-@each_row("endpoint", WITH_A_BODY)
-@each_row(("size", "status"), [(LIMIT, 200), (LIMIT + 1, 413), (1_000_000, 413)])
-async def test_a_body_has_at_most_512_kib(app: App, endpoint: str, size: int, status: int) -> None:
-    declared = await post(app, endpoint, body_of(size), "application/json")
-    headers = {"Authorization": f"Bearer {app.secret}", "Content-Type": "application/json"}
-    url = app.server.url + app.paths[endpoint]
-    async with app.server.client.post(url, data=pieces(body_of(size)), headers=headers) as response:
-        assert "Transfer-Encoding" in response.request_info.headers
-        in_chunks = response.status
+@each_row("endpoint", ["notify", "lookup"])
+async def test_a_body_has_at_most_512_kib(app: App, endpoint: str) -> None:
+    assert (await post(app, endpoint, body_of(LIMIT), "application/json")).status == 200
 
-    assert (declared.status, in_chunks) == (status, status)
-    if status == 413:
-        assert str(LIMIT) in declared.problem(413)["detail"]
+    problem = (await post(app, endpoint, body_of(LIMIT + 1), "application/json")).problem(413)
+    unauthenticated = await ask(app.server, "POST", app.paths[endpoint], bytes(LIMIT + 1))
 
-
-async def test_unauthenticated_large_body_is_401_not_413(app: App) -> None:
-    for endpoint in WITH_A_BODY:
-        answer = await ask(app.server, METHODS[endpoint], app.paths[endpoint], bytes(LIMIT + 1))
-
-        answer.problem(401)
+    assert str(LIMIT) in problem["detail"]
+    unauthenticated.problem(401)
 
 
 async def test_the_limit_is_a_setting(tmp_path: Path) -> None:
@@ -448,36 +398,12 @@ async def test_the_limit_is_a_setting(tmp_path: Path) -> None:
     assert statuses == [200, 413]
 
 
-@each_row("endpoint", WITH_A_BODY)
+@each_row("endpoint", ["notify", "lookup"])
 async def test_a_body_is_json_whatever_it_is_declared_as(app: App, endpoint: str) -> None:
     declared = [None, "application/json", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", ""]
 
     assert {(await post(app, endpoint, body_of(200), each)).status for each in declared} == {200}
     (await post(app, endpoint, b"title=text", "text/plain")).problem(400)
-
-
-@each_row("endpoint", WITH_A_BODY)
-async def test_an_encoded_body_is_415(app: App, endpoint: str) -> None:
-    encoding = {"Content-Encoding": "gzip"}
-
-    answer = await post(app, endpoint, gzip.compress(body_of(200)), "application/json", **encoding)
-
-    answer.problem(415)
-
-
-@each_row("endpoint", WITH_A_BODY)
-@each_row(
-    "body",
-    [
-        b"", b"null", b"[]", b'"x"', b"{", b'{"accounts":NaN}', b'{"accounts":[],"accounts":[]}',
-        b'{"accounts":["\xff"]}', b'{"x":' + b"[" * 1_000 + b"]" * 1_000 + b"}",
-        b'{"x":' + b"9" * 100_000 + b"}", b"[" * 500_000,
-    ],
-)  # fmt: skip
-async def test_body_other_than_a_strict_json_object_is_400(app: App, endpoint: str, body: bytes) -> None:
-    answer = await post(app, endpoint, body, "application/json")
-
-    assert "errors" not in answer.problem(400)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -518,7 +444,7 @@ def rows(app: App) -> list[tuple[Any, ...]]:
 
 
 @in_module
-@given(body=bodies, endpoint=st.sampled_from(WITH_A_BODY))
+@given(body=bodies, endpoint=st.sampled_from(["notify", "lookup"]))
 async def test_any_body_is_answered_well_and_stores_nothing_if_it_is_refused(
     busy_app: App, body: bytes, endpoint: str
 ) -> None:

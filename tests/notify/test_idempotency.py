@@ -1,28 +1,21 @@
 """`notification_id`: the first call says what is sent, later ones only to whom; for ever, and in a race."""
 
 import asyncio
-import itertools
 from collections import Counter
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from bridge_server.settings.settings import Settings
 from tests.support.clock import ManualClock
 from tests.support.project import (
     DELIVERED,
-    NEWS,
     OFFERS,
     App,
     a_notification,
-    account,
     accounts,
     look,
     opened_app,
-    operator_beside,
-    subscribe,
-    unsubscribe,
 )
 from tests.support.server import RunningServer, running_server
 from tests.support.waiting import eventually, turns
@@ -189,21 +182,6 @@ async def test_an_id_holds_for_ever_though_its_notification_is_gone(tmp_path: Pa
         assert titles(app, B) == ["first"]
 
 
-async def test_an_id_survives_a_restart(tmp_path: Path) -> None:
-    clock = ManualClock()
-    async with running_server(tmp_path, clock) as server, opened_app(server) as app:
-        await app.subscribe(A, B)
-        await app.notify([A], "x", title="first")
-        project_id, secret = app.project_id, app.secret
-
-    async with running_server(tmp_path, clock) as server, operator_beside(server.settings, clock) as operator:
-        app = App(server, operator, project_id, secret)
-        answer = await app.notify([A, B], "x", title="second")
-
-        assert answer.json == sent(A, B)
-        assert titles(app, A) == titles(app, B) == ["first"]
-
-
 @pytest.mark.parametrize("calls", [2, 20])
 async def test_first_calls_that_meet_make_one_notification(app: App, calls: int) -> None:
     everybody = accounts(10 + calls)
@@ -221,24 +199,6 @@ async def test_first_calls_that_meet_make_one_notification(app: App, calls: int)
     assert look(app.server, "SELECT count(*) FROM notifications") == [(1,)]
     assert look(app.server, COVERED) == [(key(each),) for each in everybody]
     assert {tokens_spent(app, each) for each in everybody} == {1}
-
-
-async def test_every_account_is_reached_once_however_calls_overlap(app: App) -> None:
-    everybody = accounts(60)
-    await app.subscribe(*everybody)
-
-    await asyncio.gather(*(app.notify(everybody[start : start + 30], "x") for start in range(0, 31, 2)))
-
-    delivered = look(app.server, DELIVERED)
-    assert Counter(who for who, _ in delivered) == Counter(key(each) for each in everybody)
-
-
-async def test_calls_without_an_id_that_meet_are_notifications_of_their_own(app: App) -> None:
-    await app.subscribe(account(1))
-
-    await asyncio.gather(*(app.notify([A], title=f"call {number}") for number in range(5)))
-
-    assert sorted(titles(app, A)) == [f"call {number}" for number in range(5)]
 
 
 async def test_exactly_the_accounts_reported_sent_have_the_notification_in_a_race(app: App) -> None:
@@ -271,36 +231,6 @@ async def test_exactly_the_accounts_reported_sent_have_the_notification_in_a_rac
     assert sent.total() % 20 == 0
 
 
-async def test_a_limit_that_is_raised_while_calls_are_made_holds_for_each_of_them(app: App) -> None:
-    await app.subscribe(account(1))
-    projects = app.operator.projects
-    await projects.limit_accounts(app.project_id, 0.001, 1)
-
-    async def raise_limit() -> None:
-        for burst in (2, 3, 4, 5):
-            await projects.limit_accounts(app.project_id, 0.001, burst)
-
-    answers = await asyncio.gather(*(app.notify([account(1)]) for _ in range(15)), raise_limit())
-
-    sent = [answer for answer in answers if answer is not None and answer.json["sent"]]
-    assert 1 <= len(sent) <= 5
-    assert look(app.server, "SELECT count(*) FROM deliveries") == [(len(sent),)]
-
-
-async def test_a_type_that_is_removed_while_calls_are_made_is_refused_or_delivered(app: App) -> None:
-    await app.subscribe(account(1))
-
-    answers = await asyncio.gather(
-        *(app.notify([account(1)]) for _ in range(10)),
-        app.operator.projects.remove_type(app.project_id, NEWS),
-        *(app.notify([account(1)]) for _ in range(10)),
-    )
-
-    statuses = Counter(answer.status for answer in answers if answer is not None)
-    assert statuses.keys() <= {200, 400}
-    assert look(app.server, "SELECT count(*) FROM deliveries") == [(statuses[200],)]
-
-
 async def test_a_project_that_is_deleted_while_calls_are_made_ends_in_401(app: App) -> None:
     await app.subscribe(*accounts(10))
 
@@ -313,28 +243,6 @@ async def test_a_project_that_is_deleted_while_calls_are_made_ends_in_401(app: A
 
     assert {answer.status for answer in answers if answer is not None} <= {200, 400, 401}
     assert (await app.notify(accounts(10))).status == 401
-
-
-async def test_two_operators_and_a_server_write_and_lose_nothing(app: App, server: RunningServer) -> None:
-    settings: Settings = server.settings
-    people = [accounts(100, first=1 + 100 * number) for number in range(3)]
-    await app.subscribe(*people[2])
-
-    async def write(mine: list[str]) -> None:
-        async with operator_beside(settings, server.clock) as operator:
-            for _ in range(5):
-                await subscribe(operator, app.project_id, mine)
-                assert await unsubscribe(operator, app.project_id, *mine) == 100
-            await subscribe(operator, app.project_id, mine)
-
-    async def send() -> list[int]:
-        return [len((await app.notify(people[2])).json["sent"]) for _ in range(18)]
-
-    _, _, sent = await asyncio.gather(write(people[0]), write(people[1]), send())
-
-    assert sent == [100] * 18
-    assert (await app.listing()).json == sorted(itertools.chain(*people))
-    assert look(server, "SELECT count(*) FROM deliveries") == [(1_800,)]
 
 
 async def test_a_client_that_leaves_before_the_answer_is_sent_to_wholly_or_not_at_all(app: App) -> None:

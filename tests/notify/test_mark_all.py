@@ -45,17 +45,6 @@ async def test_every_delivery_that_is_unread_is_counted_once(app: App) -> None:
     assert [await marked(app) for _ in range(2)] == [5, 0]
 
 
-async def test_later_notification_is_unread(app: App) -> None:
-    await app.subscribe(A, B)
-    await app.notify([A])
-    await marked(app)
-
-    await app.notify([A, B])
-    await app.notify([B])
-
-    assert [await marked(app) for _ in range(2)] == [3, 0]
-
-
 async def test_a_later_call_of_a_marked_notification_reaches_others_unread(app: App) -> None:
     await app.subscribe(A, B)
     await app.notify([A], "x")
@@ -133,16 +122,6 @@ async def test_figures_are_kept_by_the_day_of_sending(app: App) -> None:
 
     assert [(each.day, each.figures.sent) for each in days] == [(today, 1), (today + 1, 2)]
     assert await app.operator.projects.figures(app.project_id, today + 2, today + 9) == []
-
-
-async def test_calls_that_meet_mark_everything_once(app: App) -> None:
-    everybody = accounts(100)
-    await app.subscribe(*everybody)
-    await app.notify(everybody)
-
-    answers = await asyncio.gather(*(marked(app) for _ in range(5)))
-
-    assert sorted(answers) == [0, 0, 0, 0, 100]
 
 
 @pytest.mark.own_server

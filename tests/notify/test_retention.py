@@ -233,15 +233,6 @@ async def test_lapsed_notification_is_neither_marked_nor_read_later(room: Room) 
     assert await room.figures() == ReadFigures(sent=3, read=0, bulk_marked=1, lapsed=2)
 
 
-async def test_marked_notification_does_not_count_as_lapsed(room: Room) -> None:
-    await room.send(A, B)
-    await room.publishing.mark_all_as_read(room.publisher)
-    room.clock.advance(UNREAD_KEPT)
-    await room.sweep()
-
-    assert await room.figures() == ReadFigures(sent=2, read=0, bulk_marked=2, lapsed=0)
-
-
 async def test_notification_of_another_age_stays(room: Room) -> None:
     for number in range(1, 6):
         await room.send(A, B)
@@ -256,18 +247,6 @@ async def test_notification_of_another_age_stays(room: Room) -> None:
         place(1, B), place(2, B), place(3, B), place(4, A), place(4, B), place(5, A), place(5, B)
     ]  # fmt: skip
     assert await room.inboxes() == [place(4, B), place(5, B)]
-
-
-async def test_marking_leaves_other_projects_notifications(room: Room) -> None:
-    other = await room.another_publisher(A)
-    await room.send(A, publisher=other)
-    await room.send(A)
-    await room.send(A, publisher=other)
-    await room.publishing.mark_all_as_read(room.publisher)
-
-    await room.pass_time(READ_KEPT)
-
-    assert await room.inboxes() == [place(1, A), place(3, A)]
 
 
 async def test_notification_after_the_marking_stays_a_year(room: Room) -> None:
@@ -319,21 +298,6 @@ async def test_thousands_go_slice_after_slice_and_leave_nothing_behind(room: Roo
         "deliveries": 1, "sendings": 1, "notifications": 1, "covered_accounts": 0
     }  # fmt: skip
     assert await room.figures() == ReadFigures(sent=1_702, read=0, bulk_marked=0, lapsed=1_701)
-
-
-async def test_hundreds_of_small_sendings_go_in_one_slice(room: Room) -> None:
-    everybody = accounts(400)
-    await subscribe(room.operator, room.project.project_id, everybody)
-    for spelled in everybody:
-        await room.send(spelled)
-    await room.send(A)
-    await room.pass_time(DAY)
-    room.clock.advance(UNREAD_KEPT)
-
-    slices = [gone async for gone in room.slices(room.publishing.sweep)]
-
-    assert slices == [1_203]
-    assert await room.figures() == ReadFigures(sent=401, read=0, bulk_marked=0, lapsed=401)
 
 
 async def test_lapsed_notifications_count_in_their_own_project_type_and_day(room: Room) -> None:

@@ -72,28 +72,6 @@ async def test_a_removed_type_is_taken_from_subscribers_and_a_new_type_given_onl
     }
 
 
-async def test_subscription_to_all_types_includes_later_types(app: App) -> None:
-    await app.subscribe(A, B)
-    await app.subscribe(B, types=[NEWS, OFFERS])
-    await app.subscribe(C, types=[NEWS])
-    await app.subscribe(C)
-    await app.operator.projects.add_type(app.project_id, "More", "more")
-
-    answer = await app.notify([A, B, C], type="more")
-
-    assert answer.json["sent"] == [A, C]
-    assert answer.json["failed"] == [{"account": B, "reason": "type_not_subscribed"}]
-
-
-async def test_subscription_before_any_type_includes_the_first(app: App) -> None:
-    for type_id in (NEWS, OFFERS):
-        await app.operator.projects.remove_type(app.project_id, type_id)
-    await app.subscribe(A)
-    await app.operator.projects.add_type(app.project_id, "More", "more")
-
-    assert (await app.notify([A], type="more")).json["sent"] == [A]
-
-
 async def test_a_type_that_is_added_again_has_no_subscribers_yet(app: App) -> None:
     await app.subscribe(A, types=[NEWS, OFFERS])
     await app.operator.projects.remove_type(app.project_id, NEWS)
@@ -103,25 +81,6 @@ async def test_a_type_that_is_added_again_has_no_subscribers_yet(app: App) -> No
     assert (await app.notify([A])).json["failed"] == [{"account": A, "reason": "type_not_subscribed"}]
     await app.subscribe(A)
     assert (await app.notify([A])).json["sent"] == [A]
-
-
-async def test_lookup_leaves_out_accounts_without_subscription(app: App) -> None:
-    await app.subscribe(A, B)
-    await app.unsubscribe(B)
-
-    assert list((await app.lookup([C, B, A])).json) == [A]
-    assert (await app.lookup([B, C])).body == b"{}"
-
-
-async def test_the_listing_is_everybody_who_is_subscribed_now_in_order(app: App) -> None:
-    everybody = accounts(2_345)
-    for start in range(0, 2_345, 500):
-        await app.subscribe(*reversed(everybody[start : start + 500]))
-    await app.unsubscribe(*everybody[::7])
-
-    listed = (await app.listing()).json
-
-    assert listed == sorted(set(everybody) - set(everybody[::7]))
 
 
 @each_row("count", [0, 1, 999, 1_000, 1_001, 2_000])
@@ -153,7 +112,8 @@ async def test_subscribing_and_leaving_show_at_the_very_next_request(app: App) -
         await app.subscribe(spelled)
         assert list((await app.lookup([spelled])).json) == [spelled]
         await app.unsubscribe(spelled)
-        assert (await app.lookup([spelled])).json == {}
+        assert (await app.lookup([spelled])).body == b"{}"
+        assert (await app.listing()).json == []
 
 
 @pytest.mark.parametrize("meanwhile", ["the database fails", "the project is deleted"])
@@ -287,28 +247,11 @@ async def test_webhook_gets_every_change_with_the_new_types(app: App, receiver: 
         await heard(receiver, 3), key=lambda event: len(event["notification_types"]), reverse=True
     )
     about = {"project_id": app.project_id, "account": A}
+    at, later = "2027-01-15T08:00:00.000Z", "2027-01-15T08:00:01.000Z"
     assert events == [
-        {
-            **about,
-            "event": "subscribed",
-            "number": 1,
-            "notification_types": [NEWS, OFFERS],
-            "at": "2027-01-15T08:00:00.000Z",
-        },
-        {
-            **about,
-            "event": "updated",
-            "number": 2,
-            "notification_types": [NEWS],
-            "at": "2027-01-15T08:00:00.000Z",
-        },
-        {
-            **about,
-            "event": "unsubscribed",
-            "number": 3,
-            "notification_types": [],
-            "at": "2027-01-15T08:00:01.000Z",
-        },
+        {**about, "event": "subscribed", "number": 1, "notification_types": [NEWS, OFFERS], "at": at},
+        {**about, "event": "updated", "number": 2, "notification_types": [NEWS], "at": at},
+        {**about, "event": "unsubscribed", "number": 3, "notification_types": [], "at": later},
     ]
     assert len({request.headers["webhook-id"] for request in receiver.requests}) == 3
 
@@ -357,13 +300,3 @@ async def test_each_project_signs_with_a_secret_of_its_own(tmp_path: Path, recei
     assert Webhook(theirs.signing_secret).verify(*told["/theirs"])["project_id"] == other_app.project_id
     with pytest.raises(WebhookVerificationError):
         Webhook(theirs.signing_secret).verify(*told["/mine"])
-
-
-async def test_an_import_tells_of_each_account(app: App, receiver: WebhookReceiver) -> None:
-    everybody = accounts(100)
-    await app.operator.projects.set_webhook(app.project_id, receiver.url())
-
-    await app.subscribe(*everybody)
-
-    events = await heard(receiver, 100)
-    assert sorted(event["account"] for event in events) == everybody

@@ -32,7 +32,7 @@ from bridge_server.outbox.sender import WebhookSender
 from tests.outbox.running import HOOK, OPEN
 from tests.support.rows import each_row
 from tests.support.waiting import turns
-from tests.support.webhook_receiver import WebhookReceiver, open_receiver
+from tests.support.webhook_receiver import WebhookReceiver
 
 PUBLIC = [
     "1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "93.184.216.34", "100.63.255.255", "100.128.0.0",
@@ -110,25 +110,6 @@ def test_the_ports_of_web_servers_are_open_and_those_of_other_services_are_not()
         assert public_only("8.8.8.8", port) == f"port {port} is not allowed"
 
 
-def test_development_may_connect_anywhere() -> None:
-    assert all(anywhere(address, 22) is None for address in [*REFUSED, *PUBLIC])
-
-
-@each_row(
-    ("family", "address"),
-    [(socket.AF_INET, ("8.8.8.8", 443)), (socket.AF_INET6, ("2606:4700:4700::1111", 443, 0, 0))],
-)
-def test_the_factory_makes_sockets_for_allowed_addresses_alone(
-    family: socket.AddressFamily, address: tuple[str, int]
-) -> None:
-    factory = guarded_sockets(public_only)
-
-    with factory((family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", address)) as made:
-        assert (made.family, made.type) == (family, socket.SOCK_STREAM)
-    with pytest.raises(AddressRefusedError, match="loopback"):
-        factory((socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 8_080)))
-
-
 GUARDED = replace(OPEN, allow_private=False)
 SOME_PUBLIC = "93.184.216.34"
 
@@ -181,24 +162,6 @@ async def test_a_name_that_leads_to_this_machine_is_refused(receiver: WebhookRec
     assert receiver.requests == []
 
 
-async def test_a_name_whose_addresses_are_all_refused_is_refused(receiver: WebhookReceiver) -> None:
-    outcome = await send(receiver.url(host="innocent.test"), look_up=always("::1", "127.0.0.1", "10.0.0.1"))
-
-    assert outcome.verdict is Verdict.REFUSED
-    assert receiver.requests == []
-
-
-async def test_a_name_that_turns_to_this_machine_is_refused_from_then_on(receiver: WebhookReceiver) -> None:
-    answers = iter([[SOME_PUBLIC], ["127.0.0.1"]])
-    resolver = GuardedResolver(public_only, lambda host: next(answers))
-
-    (first,) = await resolver.resolve("turning.test", receiver.port)
-
-    assert first["host"] == SOME_PUBLIC
-    with pytest.raises(AddressRefusedError, match="loopback"):
-        await resolver.resolve("turning.test", receiver.port)
-
-
 class _Careless(AbstractResolver):
     """Resolves every name to this machine, and checks nothing."""
 
@@ -232,17 +195,6 @@ async def test_the_allowed_one_of_several_addresses_is_used(
     assert len(receiver.requests) == 1
 
 
-@each_row("addresses", [("127.0.0.1", "127.0.0.2", "::1"), ("::1", "127.0.0.2", "127.0.0.1")])
-async def test_a_failure_of_the_only_allowed_address_is_no_connection(addresses: tuple[str, ...]) -> None:
-    async with open_receiver() as receiver:
-        url = receiver.url(host="mixed.test")
-
-    outcome = await send(url, only_127_0_0_1, always(*addresses))
-
-    assert outcome.verdict is Verdict.FAILED
-    assert outcome.reason.startswith("no connection: ")
-
-
 async def test_a_name_without_addresses_is_a_failure() -> None:
     outcome = await send("http://empty.test/", look_up=always())
 
@@ -255,16 +207,6 @@ async def test_development_may_connect_to_this_machine(receiver: WebhookReceiver
         outcome = await sender.send(message, 0)
 
     assert outcome.verdict is Verdict.DELIVERED
-
-
-def test_the_systems_own_names_are_known() -> None:
-    assert "127.0.0.1" in look_up("localhost")
-
-
-@each_row("name", ["a" * 64 + ".invalid", "a..b"])
-def test_a_name_that_leads_nowhere_is_an_error_of_the_network(name: str) -> None:
-    with pytest.raises(OSError):  # noqa: PT011  (what the system says differs)
-        look_up(name)
 
 
 async def test_names_that_hang_do_not_hold_up_the_others() -> None:
@@ -328,27 +270,14 @@ async def taken_at_once(places: ReservedSemaphore, key: str, asked: int) -> int:
     return given
 
 
-async def test_strangers_cannot_take_the_reserved_places() -> None:
+async def test_strangers_and_keys_that_failed_cannot_take_the_reserved_places() -> None:
     places = ReservedSemaphore(total=10, kept=3)
     places.note("good", True)
-
-    assert await taken_at_once(places, "stranger", 20) == 7
-    assert await taken_at_once(places, "good", 20) == 3
-
-
-async def test_a_key_that_failed_counts_as_a_stranger() -> None:
-    places = ReservedSemaphore(total=10, kept=3)
     places.note("bad", True)
     places.note("bad", False)
 
     assert await taken_at_once(places, "bad", 20) == 7
-
-
-async def test_a_key_that_succeeds_may_take_all_places() -> None:
-    places = ReservedSemaphore(total=10, kept=3)
-    places.note("good", True)
-
-    assert await taken_at_once(places, "good", 20) == 10
+    assert await taken_at_once(places, "good", 20) == 3
 
 
 @each_row("well", [True, False])
@@ -381,14 +310,3 @@ async def test_a_wait_that_is_cancelled_takes_no_place() -> None:
         leave()
 
     assert await taken_at_once(places, "stranger", 3) == 2
-
-
-def test_only_the_outcomes_of_the_keys_used_last_are_remembered() -> None:
-    places = ReservedSemaphore(total=1, kept=0)
-
-    for number in range(10_001):
-        places.note(str(number), True)
-
-    assert places.went_well("0") is None
-    assert places.went_well("1") is True
-    assert places.went_well("10000") is True

@@ -5,14 +5,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
-import orjson
 import pytest
 from structlog.testing import capture_logs
 
 from bridge_server.outbox.channels import (
     PUBLIC_SCHEMES,
     Channels,
-    LogSender,
     PublicSender,
     Sender,
     marked_public,
@@ -102,27 +100,6 @@ async def test_a_message_goes_to_the_sender_of_its_scheme_or_to_the_default() ->
     assert (fake.sent, other.sent) == (["0"], ["1", "2", "3"])
 
 
-@each_row(
-    ("device_id", "of_whom", "told"),
-    [
-        ("", {"topic": "client", "bridge": "https://b.test"}, {"topic": "client"}),
-        ("device", {"account": "eip155:1:0x12", "id": "7"}, {"account": "eip155:1:0x12", "device": "device"}),
-    ],
-)
-async def test_the_log_channel_shows_the_notice_and_its_device(
-    device_id: str, of_whom: dict[str, str], told: dict[str, str]
-) -> None:
-    body = orjson.dumps({"title": "Bank", "body": "Prices fall", "url": "https://a.test", **of_whom})
-    message = OutgoingMessage("id", "log:", body, HOOK, device_id=device_id or None)
-
-    with capture_logs() as logs:
-        outcome = await LogSender().send(message, 0)
-
-    assert outcome == DELIVERED
-    shown = {"event": "device_notified", "log_level": "info", "message_id": "id", **told}
-    assert logs == [{**shown, "title": "Bank", "text": "Prices fall"}]
-
-
 @pytest.mark.parametrize(
     ("lane", "at_once"),
     [(None, 64), ("fake", 64), ("fake https://push.example", 16), ("http://host.test:80", 4)],
@@ -144,20 +121,13 @@ async def test_a_service_is_sent_many_at_once_and_a_strangers_host_few(
     assert len(sender.sent) == 200
 
 
-async def test_messages_of_one_lane_are_owed_under_its_name(outbox: Outbox, sender: FakeSender) -> None:
-    sender.may_answer.clear()
-    await outbox.owe("fake:a", "fake:b", lane="the lane")
-    await outbox.owe("fake:c", prefix="other")
-
-    owed = [("the lane", "fake:a"), ("the lane", "fake:b"), ("fake", "fake:c")]
-    assert await outbox.rows("destination, url") == owed
-
-
-async def test_a_blocked_channel_pauses_and_counts_no_attempt(outbox: Outbox, sender: FakeSender) -> None:
+async def test_a_blocked_channel_pauses_alone_and_counts_no_attempt(
+    outbox: Outbox, sender: FakeSender, receiver: WebhookReceiver
+) -> None:
     sender.outcome = BLOCKED
     untouched = (0, outbox.clock.now_ms(), None, None)
     await outbox.owe("fake:token")
-    for pause in range(1, 20):
+    for pause in range(1, 4):
         await sender.attempted(pause)
         await at_rest(outbox)
         await outbox.pass_time(PAUSE_SECONDS - 0.1)
@@ -166,6 +136,8 @@ async def test_a_blocked_channel_pauses_and_counts_no_attempt(outbox: Outbox, se
         await outbox.pass_time(0.1)
     assert await outbox.rows("attempts, next_attempt_at_ms, last_error, died_at_ms") == [untouched]
     assert outbox.dispatcher.figures() == {"due": 1, "dead": 0, "delivered": 0, "failed": 0}
+    await outbox.owe(receiver.url(), prefix="webhook")
+    await receiver.got(1)
 
     sender.outcome = DELIVERED
     await at_rest(outbox)
@@ -192,45 +164,6 @@ async def test_a_block_stops_every_message_that_is_not_under_way(outbox: Outbox,
 
     assert set(sender.sent) == {f"message-{number}" for number in range(500)}
     assert len(sender.sent) == 564
-
-
-async def test_a_blocked_channel_stops_no_other_destination(
-    outbox: Outbox, sender: FakeSender, receiver: WebhookReceiver
-) -> None:
-    sender.outcome = BLOCKED
-    await outbox.owe(*["fake:token"] * 100)
-    await outbox.owe(*[receiver.url()] * 20, prefix="webhook")
-
-    await receiver.got(20)
-    await settled(outbox, 100)
-
-
-async def test_a_message_added_in_a_block_is_sent_with_others(outbox: Outbox, sender: FakeSender) -> None:
-    sender.outcome = BLOCKED
-    for number, prefix in enumerate(("message", "later")):
-        await outbox.owe("fake:token", prefix=prefix)
-        await sender.attempted(number + 1)
-        await at_rest(outbox)
-    sender.outcome = DELIVERED
-
-    await outbox.pass_time(PAUSE_SECONDS)
-    await settled(outbox, 0)
-
-    assert set(sender.sent) == {"message-0", "later-0"}
-
-
-async def test_blocked_messages_are_sent_after_a_restart(start: Start, sender: FakeSender) -> None:
-    sender.outcome = BLOCKED
-    async with start(sender_over=over(sender)) as outbox:
-        await outbox.owe("fake:token")
-        await sender.attempted(1)
-        await at_rest(outbox)
-
-    sender.outcome = DELIVERED
-    async with start(sender_over=over(sender)) as outbox:
-        await settled(outbox, 0)
-
-    assert sender.sent == ["message-0", "message-0"]
 
 
 async def test_a_sender_that_breaks_has_failed_once(outbox: Outbox, sender: FakeSender) -> None:
@@ -280,11 +213,16 @@ async def test_a_pause_of_a_hundred_messages_counts_only_the_attempt_that_was_an
     assert len(sender.sent) == 101
 
 
-async def test_claimed_messages_stay_due_during_a_pause(outbox: Outbox, sender: FakeSender) -> None:
+async def test_claimed_messages_stay_due_during_a_pause_that_is_logged_once(
+    outbox: Outbox, sender: FakeSender
+) -> None:
     sender.outcome = TOO_MUCH
-    await outbox.owe(*["fake:token"] * 500)
-    await at_rest(outbox)
+    with capture_logs() as logs:
+        await outbox.owe(*["fake:token"] * 500)
+        await at_rest(outbox)
 
+    (line,) = [line for line in logs if line["event"] == "webhooks_paused"]
+    assert (line["log_level"], line["destination"], line["seconds"]) == ("warning", "fake", 300)
     answered = len(sender.sent)
     assert 1 <= answered <= 64  # what was under way with the first
     assert sum(row == (0, None) for row in await outbox.rows("attempts, last_error")) == 500 - answered
@@ -301,16 +239,6 @@ async def test_one_message_is_tried_after_a_pause_and_its_answer_may_prolong_it(
         assert len(sender.sent) == pause + 1
 
     assert max(await outbox.rows("attempts")) <= (2,)
-
-
-async def test_a_pause_is_logged_once_with_its_length(outbox: Outbox, sender: FakeSender) -> None:
-    sender.outcome = TOO_MUCH
-    with capture_logs() as logs:
-        await outbox.owe(*["fake:token"] * 100)
-        await at_rest(outbox)
-
-    (line,) = [line for line in logs if line["event"] == "webhooks_paused"]
-    assert (line["log_level"], line["destination"], line["seconds"]) == ("warning", "fake", 300)
 
 
 async def test_a_service_is_left_alone_for_an_hour_at_most(outbox: Outbox, sender: FakeSender) -> None:
@@ -364,18 +292,6 @@ async def test_a_clock_that_is_set_forward_ends_no_pause(outbox: Outbox, sender:
     sender.outcome = DELIVERED
     await at_rest(outbox, 1)
     await outbox.comes_to("id", [])
-
-
-async def test_a_clock_that_is_set_back_prolongs_no_pause(outbox: Outbox, sender: FakeSender) -> None:
-    await owe_one(outbox, sender)
-    outbox.clock.advance(200)
-    sender.outcome = DELIVERED
-
-    outbox.clock.set_by(-3_600)
-    await at_rest(outbox, 100)
-    await outbox.owe("fake:token", prefix="later")
-
-    await outbox.comes_to("message_id", [("message-0",)])
 
 
 def test_the_longest_pause_that_was_asked_for_counts_and_ends_on_the_microsecond() -> None:

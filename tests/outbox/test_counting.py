@@ -1,17 +1,15 @@
-"""x"""
+"""The numbers of due and dead messages, without a count after each commit.
+
+No public door reaches commits beside a count.
+"""
 
 import asyncio
 import random
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
-from bridge_server.kernel.errors import UnavailableError
-from bridge_server.outbox import delivery
-from bridge_server.outbox.models import DueMessage, OutgoingMessage
+from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.store import OutboxStore, enqueue_all, withdraw
-from bridge_server.storage.database import Transaction
 from tests.outbox.running import HOOK, Outbox, Start
 from tests.support.clock import ManualClock
 from tests.support.engines import database_of, settings_over
@@ -101,42 +99,3 @@ async def test_a_count_beside_a_thousand_commits_misses_none_and_counts_none_twi
 
     assert await agrees(outbox)
     assert outbox.dispatcher.figures()["due"] > 0
-
-
-class _DoubtfulStore(OutboxStore):
-    """Stores deliveries, and says the first time that it did not."""
-
-    is_sound = False
-
-    async def delete_delivered(
-        self, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
-    ) -> None:
-        await super().delete_delivered(messages, now_ms, answering)
-        if not self.is_sound:
-            self.is_sound = True
-            raise UnavailableError("nobody knows")
-
-
-async def test_a_delivery_that_is_stored_twice_is_counted_once(
-    start: Start, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(delivery, "_FIRST_PAUSE_SECONDS", 0.01)
-    async with start(store_over=lambda store: _DoubtfulStore(store.database)) as outbox:
-        await outbox.owe(receiver.url(), "fcm:nobody")
-
-        settled = {"due": 0, "dead": 1, "delivered": 1}
-        await eventually(lambda: settled.items() <= outbox.dispatcher.figures().items())
-        assert await agrees(outbox)
-
-
-async def test_a_message_written_and_withdrawn_in_one_transaction_is_not_counted(outbox: Outbox) -> None:
-    await outbox.dispatcher.stop()
-
-    def work() -> Transaction[None]:
-        messages = [OutgoingMessage(f"{n}", "fcm:x", b"{}", HOOK, device_id="device") for n in range(3)]
-        yield from enqueue_all(messages, 0)
-        yield from withdraw("device")
-
-    await outbox.database.transaction(work)
-
-    assert outbox.dispatcher.figures()["due"] == 0

@@ -17,7 +17,7 @@ from bridge_server.storage.database import Transaction
 from tests.outbox.running import HOOK, Outbox, Start
 from tests.support.clock import ManualClock
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, reset, status
+from tests.support.webhook_receiver import WebhookReceiver, hang, reset, status
 
 
 def ids_at(receiver: WebhookReceiver) -> list[str]:
@@ -114,16 +114,6 @@ async def test_an_answer_of_410_ends_a_message_even_if_its_handler_fails(
         await outbox.owe(receiver.url())
 
         await outbox.comes_to("died_at_ms", [(clock.now_ms(),)])
-
-
-async def test_a_redirect_is_not_followed(outbox: Outbox, receiver: WebhookReceiver) -> None:
-    async with open_receiver() as elsewhere:
-        receiver.otherwise = status(307, Location=elsewhere.url())
-
-        await outbox.owe(receiver.url())
-
-        await outbox.comes_to("attempts", [(1,)])
-        assert elsewhere.requests == []
 
 
 async def test_a_message_never_taken_becomes_a_dead_letter(outbox: Outbox, receiver: WebhookReceiver) -> None:

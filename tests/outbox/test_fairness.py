@@ -194,19 +194,6 @@ async def test_every_message_that_failed_is_tried_again_at_its_own_time(
         await outbox.comes_to("message_id", [(f"{left}-0",) for left in range(number + 1, 4)])
 
 
-async def test_a_receiver_that_answers_gets_four_at_a_time(outbox: Outbox, receiver: WebhookReceiver) -> None:
-    receiver.script.extend([hang] * 8)
-    await outbox.owe(*[receiver.url()] * 100)
-    await receiver.got(4)
-    receiver.released.set()
-
-    await outbox.comes_to("id", [])
-
-    assert receiver.most_at_once == 4
-    assert len({request.headers["webhook-id"] for request in receiver.requests}) == 100
-    assert len(receiver.requests) == 100
-
-
 async def test_a_receiver_that_fails_gets_one_at_a_time(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.append(status(500))
     await outbox.owe(receiver.url())

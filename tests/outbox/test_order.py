@@ -1,4 +1,4 @@
-"""Which message goes next: fair turns, places, known hosts, schedules and pauses.
+"""Which message goes next: fair turns, schedules, delays and places.
 
 These are the arithmetic under the dispatcher; no public door reaches a single step of them.
 """
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.outbox.delivery import DELAYS_SECONDS, MOST_HOSTS, KnownHosts, next_delay_ms
+from bridge_server.outbox.delivery import DELAYS_SECONDS, next_delay_ms
 from bridge_server.outbox.fairness import Admission, FairOrder, Limits, Place
 from bridge_server.outbox.models import UNREADABLE_DESTINATION, Claimant, OutgoingMessage, Queue
 from bridge_server.outbox.queues import Schedule
@@ -86,49 +86,6 @@ def test_every_waiting_item_is_taken_once(steps: list[tuple[int, int, bool, bool
     assert not order
 
 
-# Hosts that answer.
-
-DAY_MS = 86_400_000
-NOW_MS = 30_000 * DAY_MS
-
-
-def test_a_host_is_known_from_its_answer_to_its_next_failure_and_deleted_only_if_it_was_written() -> None:
-    hosts = KnownHosts()
-    assert "a.test" not in hosts
-
-    hosts.answered("a.test")
-    assert "a.test" in hosts
-    assert not hosts.failed("a.test")
-    assert "a.test" not in hosts
-
-    hosts.answered("a.test")
-    hosts.written(["a.test"], NOW_MS)
-    assert hosts.failed("a.test")
-    assert not hosts.failed("a.test")
-
-
-def test_an_answering_host_is_written_once_a_day() -> None:
-    hosts = KnownHosts()
-    hosts.answered("a.test")
-
-    assert hosts.to_write(["a.test", "a.test", "b.test"], NOW_MS) == ["a.test"]
-    hosts.written(["a.test", "b.test"], NOW_MS)
-
-    assert hosts.to_write(["a.test"], NOW_MS + DAY_MS) == []
-    assert hosts.to_write(["a.test"], NOW_MS + DAY_MS + 1) == ["a.test"]
-
-
-def test_the_hosts_that_answered_last_are_known_among_many() -> None:
-    hosts = KnownHosts()
-    hosts.restore([("latest.test", 2), ("earliest.test", 1)])
-
-    for number in range(MOST_HOSTS - 1):
-        hosts.answered(f"{number}.test")
-
-    assert "earliest.test" not in hosts
-    assert "latest.test" in hosts
-
-
 # When a queue is due.
 
 
@@ -141,13 +98,6 @@ def put(schedule: Schedule, *times: tuple[str, int]) -> None:
 def due(schedule: Schedule, now_ms: int, limit: int = 1_000) -> list[str]:
     """The names of the queues that are taken."""
     return [claimant.queue.name for claimant in schedule.take_due(now_ms, limit)]
-
-
-def test_a_queue_is_due_once_from_its_earliest_time_on() -> None:
-    schedule = Schedule()
-    put(schedule, ("a", 10), ("a", 5), ("a", 20))
-
-    assert [due(schedule, now_ms) for now_ms in (4, 5, 99)] == [[], ["a"], []]
 
 
 def test_a_limited_take_returns_the_earliest_queues() -> None:
@@ -321,22 +271,6 @@ async def given_up(places: list[Place], pass_time: PassTime, seconds: float = PA
     return ended
 
 
-async def test_strangers_retries_and_known_hosts_have_places_of_their_own() -> None:
-    office = Office(is_known=lambda host: host.startswith("known"))
-    for number in range(6):
-        office.ask(
-            asks(f"{number}.test", f"stranger {number}"),
-            asks(f"{number}.test", f"retry {number}", has_failed=True),
-            asks(f"known-{number}.test", f"known {number}"),
-        )
-
-    kinds = [name.split()[0] for name in office.served]
-
-    assert {kind: kinds.count(kind) for kind in kinds} == {"stranger": 4, "retry": 2, "known": 2}
-    assert len(office.admission) == 10 - 2  # two more than may wait have been turned away
-    assert office.admission.has_turned_away
-
-
 async def test_a_channel_gets_a_place_without_waiting() -> None:
     office = Office()
     office.fill()
@@ -406,13 +340,6 @@ async def test_a_place_is_kept_unless_a_queue_waits_for_it(
     office.ask(newcomer)
 
     assert not office.admission.renew(office.places[0])
-
-
-async def test_a_slow_request_is_not_given_up_while_no_queue_waits(pass_time: PassTime) -> None:
-    office = Office()
-    office.fill()
-
-    assert await given_up(office.places, pass_time, 2 * PATIENCE_SECONDS) == []
 
 
 @pytest.mark.parametrize(
@@ -504,17 +431,3 @@ async def test_every_queue_is_served_in_the_end_and_leaves_nothing_in_memory(lim
     assert office.admission._hosts == {}
     assert len(office.admission) == 0
     assert not office.admission._payers
-
-
-async def test_a_closed_admission_serves_no_queue() -> None:
-    office = Office()
-    office.fill()
-    office.ask(asks("other.test", "other"))
-
-    office.admission.close()
-    office.ask(asks("late.test", "late"))
-    for place in office.places[:4]:
-        office.admission.leave(place)
-
-    assert len(office.places) == 4
-    assert not office.admission.renew(office.places[0])

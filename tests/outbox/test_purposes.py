@@ -114,16 +114,6 @@ def hold(file: Path, url: str, origin: str) -> None:
         connection.executemany(_OWE, [*rows, ("binary", origin, url, b"\xff{")])
 
 
-def test_the_purposes_of_older_rows_are_read_from_their_bodies(tmp_path: Path) -> None:
-    file = tmp_path / "bridge.sqlite3"
-    hold(file, "https://a.test/", "https://a.test:443")
-
-    migrate(file, packaged_migrations())
-
-    with closing(sqlite3.connect(file)) as connection:
-        assert connection.execute(SERVED).fetchall() == _KNOWN
-
-
 @pytest.mark.sqlite("it begins with a file of an older version")
 async def test_a_receiver_of_older_rows_that_is_gone_loses_what_they_served(
     tmp_path: Path, receiver: WebhookReceiver

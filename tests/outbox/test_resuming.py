@@ -107,17 +107,6 @@ async def test_a_message_of_another_process_is_found(
         await outbox.comes_to("id", [])
 
 
-async def test_time_passes_by_itself(start: Start, clock: ManualClock, receiver: WebhookReceiver) -> None:
-    receiver.script.append(status(500))
-    async with start() as outbox:
-        await outbox.owe(receiver.url())
-        await outbox.comes_to("attempts", [(1,)])
-
-        clock.advance(5)
-
-        await outbox.comes_to("id", [])
-
-
 async def insert_outside(file: Path, message_id: str, url: str) -> OutboxGrew:
     """Another process queues a message; returns the event that it announces."""
     message = OutgoingMessage(message_id, url, b"{}", HOOK)

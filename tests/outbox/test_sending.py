@@ -2,29 +2,23 @@
 
 import asyncio
 import base64
-import os
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
-import aiohttp
 import pytest
 from aiohttp import ClientOSError, ClientPayloadError
-from standardwebhooks import Webhook, WebhookVerificationError
+from standardwebhooks import Webhook
 from structlog.testing import CapturingLogger
 
 from bridge_server.kernel.clock import SystemClock
-from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.outbox import guarded_client
 from bridge_server.outbox.guarded_client import Outcome, Verdict, failure
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender, WebhookSigner
 from tests.outbox.running import HOOK, OPEN
-from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.clock import PassTime
 from tests.support.credentials import self_signed
-from tests.support.engines import engine_environment
 from tests.support.rows import each_row
 from tests.support.webhook_receiver import (
     WebhookReceiver,
@@ -86,19 +80,11 @@ async def test_a_changed_secret_signs_later_messages(receiver: WebhookReceiver) 
     assert Webhook(SECRET).verify(signed.body, dict(signed.headers)) == {"topic": "t"}
 
 
-def test_a_malformed_secret_fails_before_anything_is_sent() -> None:
-    with pytest.raises(ValueError, match="must begin with whsec_"):
-        WebhookSender(replace(OPEN, signing_secret="secret"))
-
-
 ANSWERS = [
-    *((code, Verdict.DELIVERED, "", None) for code in (200, 201, 202, 204, 299)),
+    *((code, Verdict.DELIVERED, "", None) for code in (200, 204, 299)),
     (410, Verdict.GONE, "the receiver answered 410", None),
     *((code, Verdict.FAILED, f"the receiver answered {code}", 120.0) for code in (429, 503)),
-    *(
-        (code, Verdict.FAILED, f"the receiver answered {code}", None)
-        for code in (300, 304, 400, 401, 404, 409, 418, 500, 599)
-    ),
+    *((code, Verdict.FAILED, f"the receiver answered {code}", None) for code in (300, 400, 404, 500, 599)),
 ]
 
 
@@ -152,18 +138,6 @@ async def test_a_compressed_answer_is_left_as_it_is(receiver: WebhookReceiver) -
     assert first.connection is second.connection  # no error of decompression broke it
 
 
-async def test_a_connection_is_used_again_after_a_short_answer_only(receiver: WebhookReceiver) -> None:
-    receiver.script.extend([long_body(49_152), long_body(81_920)])
-
-    await send_twice(receiver.url())
-    await send_twice(receiver.url())
-
-    short, long, after_long, last = (request.connection for request in receiver.requests)
-    assert short is long
-    assert after_long is last
-    assert long is not after_long
-
-
 async def test_cookies_are_not_kept(receiver: WebhookReceiver) -> None:
     receiver.otherwise = status(200, Set_Cookie="a=1")
 
@@ -184,13 +158,7 @@ async def test_a_proxy_in_the_environment_is_not_used(
         assert (len(receiver.requests), len(proxy.requests)) == (1, 0)
 
 
-@each_row(
-    "url",
-    [
-        "", "hook", "//127.0.0.1/", "http:///a", "ftp://127.0.0.1/", "ws://127.0.0.1/",
-        "http://127.0.0.1:99999/",
-    ],
-)  # fmt: skip
+@each_row("url", ["", "//127.0.0.1/", "http:///a", "ftp://127.0.0.1/", "http://127.0.0.1:99999/"])
 async def test_a_message_without_an_http_url_is_refused(url: str) -> None:
     outcome = await send(url)
 
@@ -234,28 +202,18 @@ async def test_a_broken_connection_is_a_failure(receiver: WebhookReceiver) -> No
     assert outcome == Outcome(Verdict.FAILED, "the connection was closed before an answer")
 
 
-async def test_a_closed_port_is_a_failure() -> None:
-    async with open_receiver() as receiver:
-        url = receiver.url()
+async def test_a_receiver_without_port_name_or_tls_is_a_failure(receiver: WebhookReceiver) -> None:
+    async with open_receiver() as other:
+        closed = other.url()
 
-    outcome = await send(url)
-
-    assert outcome.verdict is Verdict.FAILED
-    assert outcome.reason.startswith("no connection: ")
-
-
-async def test_a_name_that_does_not_exist_is_a_failure() -> None:
-    outcome = await send("http://" + "a" * 64 + ".invalid/")
-
-    assert outcome.verdict is Verdict.FAILED
-    assert outcome.reason.startswith("the name does not resolve: ")
-
-
-async def test_tls_with_a_server_that_speaks_none_is_a_failure(receiver: WebhookReceiver) -> None:
-    outcome = await send(receiver.url().replace("http:", "https:"))
-
-    assert outcome.verdict is Verdict.FAILED
-    assert outcome.reason.startswith("no TLS connection: ")
+    for url, reason in (
+        (closed, "no connection: "),
+        ("http://" + "a" * 64 + ".invalid/", "the name does not resolve: "),
+        (receiver.url().replace("http:", "https:"), "no TLS connection: "),
+    ):
+        outcome = await send(url)
+        assert outcome.verdict is Verdict.FAILED
+        assert outcome.reason.startswith(reason)
 
 
 async def test_an_untrusted_certificate_is_a_failure() -> None:
@@ -297,18 +255,16 @@ def test_a_failure_has_a_short_reason(error: Exception, text: str) -> None:
     assert failure(error) == text
 
 
-RAW_ANSWERS = {
-    "nothing": b"",
-    "noise": b"\x00\xff\x00 this is not HTTP\r\n\r\n",
-    "a long line": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
-    "many headers": b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: x\r\n" % n for n in range(20_000)) + b"\r\n",
-    "a bad length": b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
-    "a cut header": b"HTTP/1.1 200 OK\r\nContent-Le",
-    "a bad status": b"HTTP/1.1 2OO OK\r\n\r\n",
-}
-
-
-@each_row("answer", list(RAW_ANSWERS.values()), ids=list(RAW_ANSWERS))
+@each_row(
+    "answer",
+    [
+        b"",
+        b"\x00\xff\x00 this is not HTTP\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+    ],
+    ids=["nothing", "noise", "a long line", "a bad length"],
+)
 async def test_an_answer_that_is_not_http_is_a_failure(answer: bytes) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(65_536)
@@ -322,38 +278,6 @@ async def test_an_answer_that_is_not_http_is_a_failure(answer: bytes) -> None:
     assert outcome.verdict is Verdict.FAILED
     assert 0 < len(outcome.reason) <= 200
     assert "hush" not in outcome.reason
-
-
-async def test_a_receiver_is_trusted_if_an_authority_of_the_machine_vouches_for_it(tmp_path: Path) -> None:
-    authorities = tmp_path / "authorities.pem"
-    environment = {
-        **engine_environment(tmp_path / "data"),
-        "BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN,
-        "BRIDGE_ALLOW_PRIVATE_WEBHOOKS": "true",
-        "SSL_CERT_FILE": str(authorities),
-        "SSL_CERT_DIR": os.devnull,
-    }
-    headers, results = {"Authorization": f"Bearer {ADMIN_TOKEN}"}, []
-    async with (
-        open_receiver(self_signed("127.0.0.1", authorities)) as trusted,
-        open_receiver(self_signed("127.0.0.1")) as stranger,
-        aiohttp.ClientSession(headers=headers) as client,
-    ):
-        server = ServerProcess(tmp_path / "data", environment=environment)
-        server.start()
-        try:
-            for receiver in (trusted, stranger):
-                body = {"url": receiver.url().replace("http://", "https://")}
-                async with client.post(f"{server.url}/admin/webhooks/test", json=body) as response:
-                    results.append(await response.json())
-        finally:
-            server.close()
-
-    assert [(result["delivered"], result["failure"] is None) for result in results] == [
-        (True, True),
-        (False, False),
-    ]
-    assert "certificate" in results[1]["failure"]
 
 
 def secret_of(size: int) -> str:
@@ -372,16 +296,6 @@ def test_the_published_vector_is_reproduced() -> None:
     }
 
 
-def test_a_receiver_with_the_library_accepts_it_and_nothing_altered() -> None:
-    headers = WebhookSigner(SECRET).headers(
-        "msg_1", '{"name":"bücher"}'.encode(), time.time_ns() // 1_000_000
-    )
-
-    Webhook(SECRET).verify('{"name":"bücher"}'.encode(), headers)
-    with pytest.raises(WebhookVerificationError):
-        Webhook(SECRET).verify(b'{"name":"bucher"}', headers)
-
-
 def test_a_receiver_with_either_of_two_secrets_accepts_it() -> None:
     previous = secret_of(32)
     headers = WebhookSigner(SECRET, previous).headers("msg_1", b"{}", time.time_ns() // 1_000_000)
@@ -392,41 +306,19 @@ def test_a_receiver_with_either_of_two_secrets_accepts_it() -> None:
     assert headers["webhook-signature"].split()[0] == alone["webhook-signature"]
 
 
-def test_a_message_has_no_signature_without_a_secret() -> None:
-    assert WebhookSigner(None).headers("msg_1", b"{}", 1_999) == {
-        "webhook-id": "msg_1",
-        "webhook-timestamp": "1",
-    }
-
-
-@each_row("size", [24, 32, 64])
-def test_a_secret_of_a_sound_length_is_taken(size: int) -> None:
-    assert "webhook-signature" in WebhookSigner(secret_of(size)).headers("msg_1", b"{}", 0)
-
-
-def test_a_secret_may_leave_out_its_padding() -> None:
-    padded = secret_of(25)
-
-    unpadded = padded.rstrip("=")
-
-    assert unpadded != padded
-    assert WebhookSigner(unpadded).headers("m", b"{}", 0) == WebhookSigner(padded).headers("m", b"{}", 0)
-
-
 @each_row(
     ("secret", "complaint"),
     [
-        ("", "must begin with whsec_"),
         ("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "must begin with whsec_"),
-        ("whsec_", "and holds 0"),
-        ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2La$aSw", "not base64"),
         ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n", "not base64"),
         ("whsec_äöü", "not base64"),
-        ("whsec_A", "not base64"),
         (secret_of(23), "and holds 23"),
         (secret_of(65), "and holds 65"),
     ],
 )
-def test_a_malformed_secret_is_named_at_once(secret: str, complaint: str) -> None:
+def test_a_secret_of_another_length_or_form_is_named_at_once(secret: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         WebhookSigner(secret)
+
+    for sound in (secret_of(24), secret_of(64), secret_of(25).rstrip("=")):
+        assert "webhook-signature" in WebhookSigner(sound).headers("msg_1", b"{}", 0)

@@ -63,17 +63,12 @@ def test_a_waiting_transaction_is_replaced_by_its_nonce_and_mined_in_order() -> 
     assert [len(block.transactions) for block in chain.blocks] == [0, 2, 0]
 
 
-def test_money_is_paid_with_its_gas() -> None:
+def test_money_is_paid_with_its_gas_and_blocks_are_found_by_number_name_and_hash() -> None:
     chain = Chain(balance=10**18)
     transaction = FeeMarketTransaction(
-        chain_id=31_337,
-        nonce=0,
-        max_priority_fee_per_gas=10**9,
-        max_fee_per_gas=10**10,
-        gas=21_000,
-        to=TO,
-        value=5,
-    )
+        chain_id=31_337, nonce=0, max_priority_fee_per_gas=10**9, max_fee_per_gas=10**10, gas=21_000,
+        to=TO, value=5,
+    )  # fmt: skip
     signed, name, _ = sign_transaction(transaction, KEY)
 
     send(chain, f"0x{signed.hex()}")
@@ -82,17 +77,9 @@ def test_money_is_paid_with_its_gas() -> None:
     assert chain.balance(KEY.address) == 10**18 - 5 - 21_000 * 2 * 10**9
     found = chain.methods()["eth_getTransactionByHash"](f"0x{name.hex()}")
     assert (found["maxFeePerGas"], found["blockNumber"]) == ("0x2540be400", "0x1")
-
-
-def test_blocks_are_found_by_number_name_and_hash() -> None:
-    chain = Chain()
-    send(chain, raw())
     methods = chain.methods()
-
     newest = methods["eth_getBlockByNumber"]("latest", True)
-
     assert newest["transactions"][0]["from"] == KEY.address.lower()
     assert methods["eth_getBlockByHash"](newest["hash"], True) == newest
     assert methods["eth_getBlockByNumber"]("0x0")["hash"] == newest["parentHash"]
-    assert methods["eth_getBlockByNumber"]("0x9") is None
-    assert methods["eth_getBlockByHash"]("0x00") is None
+    assert methods["eth_getBlockByNumber"]("0x9") is methods["eth_getBlockByHash"]("0x00") is None

@@ -13,9 +13,7 @@ from coincurve import PrivateKey
 
 from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash, recover_address
 from bridge_server.kit.client import (
-    Approval,
     CallFailedError,
-    Dapp,
     RejectedError,
     RequestRefusedError,
     SessionEndedError,
@@ -53,12 +51,6 @@ async def approve(uri: str) -> None:
         async for call in wallet.calls():
             await wallet.answer(call, f"signed {call.params[0]}")
             return
-
-
-def test_the_bridge_answers_with_accounts(bridge: Bridge) -> None:
-    assert bridge.http.send("GET", "/info")["name"]
-    assert len(bridge.accounts) == 10
-    assert bridge.v07_url == f"{bridge.url}/compat/v0.7"
 
 
 def test_a_session_ends_when_its_time_is_over(bridge: Bridge) -> None:
@@ -106,15 +98,6 @@ async def test_async_tests_have_a_dapp_of_their_own(bridge: Bridge, generation: 
     assert signature == "signed 0x68"
 
 
-async def test_the_client_of_the_tests_own_loop_works_as_well(bridge: Bridge) -> None:
-    async with Dapp(bridge.url, name="Example") as dapp:
-        wallet = asyncio.create_task(approve(dapp.uri))
-        approval: Approval = await dapp.approval(10)
-        wallet.cancel()
-
-    assert approval.accounts == (ADDRESS,)
-
-
 def test_accounts_of_a_dapp_are_known_after_the_approval(bridge: Bridge) -> None:
     dapp = bridge.dapp("Example")
 
@@ -128,19 +111,11 @@ def test_an_order_for_a_fault_makes_requests_fail(bridge: Bridge) -> None:
     with pytest.raises(RequestRefusedError):
         bridge.dapp("Example")
 
-    assert bridge.dapp("Example").uri
-    assert [rule["hits"] for rule in bridge.faults.list()] == [1]
-
-
-def test_another_fault_does_not_revive_a_fault_that_is_over(bridge: Bridge) -> None:
-    bridge.faults.request(403, route="open-session", times=1)
-    with pytest.raises(RequestRefusedError):
-        bridge.dapp("Example")
-
-    bridge.faults.disk("full", after=100)
-
+    bridge.faults.disk("full", after=100)  # another fault does not revive the one that is over
     assert bridge.dapp("Example").uri
     assert [rule["where"] for rule in bridge.faults.list()] == ["disk"]
+    bridge.reset()
+    assert bridge.faults.list() == []
 
 
 def test_the_clock_can_be_set(bridge: Bridge) -> None:
@@ -149,28 +124,12 @@ def test_the_clock_can_be_set(bridge: Bridge) -> None:
     bridge.clock.set(then, frozen=True)
 
     assert bridge.clock.now() == then
+    assert bridge.v07_url == f"{bridge.url}/compat/v0.7"
 
 
 def test_a_missing_message_is_reported_with_the_messages_that_were_sent(bridge: Bridge) -> None:
     with pytest.raises(NothingSentError, match="no further fcm message was delivered within 0 s"):
         bridge.sent.fcm()
-
-
-def test_traffic_shows_the_requests(bridge: Bridge) -> None:
-    bridge.dapp("Example")
-
-    assert [(each.method, each.path, each.status) for each in bridge.traffic() if each.who != "test"] == [
-        ("POST", "/session/new", 200)
-    ]
-
-
-def test_a_reset_empties_the_server(bridge: Bridge) -> None:
-    dapp = bridge.dapp("Example")
-
-    bridge.reset()
-
-    with pytest.raises(SessionEndedError):
-        dapp.request("personal_sign", ["0x68", ADDRESS])
 
 
 @pytest.mark.bridge(approve="queue")
@@ -189,9 +148,12 @@ def test_a_call_wakes_a_wallet_that_sleeps(bridge: Bridge) -> None:
 
 @pytest.mark.usefixtures("forked_processes")
 @pytest.mark.bridge(session_ttl=500, rpc_origins=("http://localhost:3000", "https://a.example"))
-def test_an_answered_write_survives_a_crash(bridge_process: BridgeProcess) -> None:
+def test_an_answered_write_survives_a_crash(
+    bridge_process: BridgeProcess, bridge_project: BridgeProject
+) -> None:
     url, pid = bridge_process.url, bridge_process.pid
     dapp = bridge_process.dapp("Example")
+    bridge_project.subscribe(3)
 
     bridge_process.kill()
     assert not bridge_process.is_running
@@ -200,6 +162,7 @@ def test_an_answered_write_survives_a_crash(bridge_process: BridgeProcess) -> No
     assert (bridge_process.url, bridge_process.is_running) == (url, True)
     assert pid not in (bridge_process.pid, os.getpid())
     assert dapp.request("personal_sign", ["0x68", "0x0"])
+    assert len(bridge_project.subscribers()) == 1
     assert [each.path for each in bridge_process.traffic() if each.who != "test"] != []
 
 
@@ -222,23 +185,26 @@ def send_ether(bridge: Bridge, wei: int = 5) -> str:
     return answer
 
 
-def test_a_transaction_is_mined_and_moves_money(bridge: Bridge, bridge_node: BridgeNode) -> None:
+def test_transactions_are_mined_move_money_and_make_contracts(
+    bridge: Bridge, bridge_node: BridgeNode
+) -> None:
     sent = send_ether(bridge, ETHER)
 
     receipt = node_rpc(bridge, "eth_getTransactionReceipt", sent)["result"]
     assert (receipt["status"], receipt["blockNumber"], bridge_node.block_number) == ("0x1", "0x1", 1)
     assert bridge_node.balance(TO) == 10_001 * ETHER
     assert [f"0x{each.hash.hex()}" for each in bridge_node.transactions] == [sent]
-
-
-def test_two_transactions_have_two_nonces(bridge: Bridge, bridge_node: BridgeNode) -> None:
+    assert "eth_sendRawTransaction" in bridge_node.methods
     with bridge_node.not_mining():
         first, second = send_ether(bridge), send_ether(bridge)
         assert node_rpc(bridge, "eth_getTransactionReceipt", first)["result"] is None
         bridge_node.mine()
-
-    assert [each.nonce for each in bridge_node.transactions] == [0, 1]
+    assert [each.nonce for each in bridge_node.transactions] == [0, 1, 2]
     assert node_rpc(bridge, "eth_getTransactionReceipt", second)["result"]["transactionIndex"] == "0x1"
+    creation = {"from": bridge.accounts[0], "data": "0x6000"}
+    made = node_rpc(bridge, "eth_sendTransaction", creation)["result"]
+    found = node_rpc(bridge, "eth_getTransactionReceipt", made)["result"]["contractAddress"]
+    assert found == "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9"
 
 
 def test_a_node_that_is_away_gets_the_transaction_later(bridge: Bridge, bridge_node: BridgeNode) -> None:
@@ -258,31 +224,15 @@ def test_a_node_that_is_slow_is_not_waited_for_for_ever(bridge: Bridge, bridge_n
     until(lambda: node_rpc(bridge, "eth_blockNumber").get("result") == "0x0")
 
 
-def test_a_sender_without_enough_money_is_refused(bridge: Bridge, bridge_node: BridgeNode) -> None:
-    bridge_node.set_balance(bridge.accounts[0], 1)
-    transaction = {"from": bridge.accounts[0], "to": TO, "value": "0x5"}
-
-    error = node_rpc(bridge, "eth_sendTransaction", transaction)["error"]
-
-    assert "insufficient funds" in error["message"]
-
-
 def test_a_test_says_what_the_node_answers(bridge: Bridge, bridge_node: BridgeNode) -> None:
     bridge_node.answer("eth_call", "0x2a")
     bridge_node.refuse("eth_estimateGas", 3, "execution reverted", "0x08c379a0")
 
     assert node_rpc(bridge, "eth_call", {}, "latest")["result"] == "0x2a"
     assert node_rpc(bridge, "eth_estimateGas", {})["error"]["code"] == 3
-
-
-def test_a_contract_has_an_address(bridge: Bridge, bridge_node: BridgeNode) -> None:
-    creation = {"from": bridge.accounts[0], "data": "0x6000"}
-    sent = node_rpc(bridge, "eth_sendTransaction", creation)["result"]
-
-    address = node_rpc(bridge, "eth_getTransactionReceipt", sent)["result"]["contractAddress"]
-
-    assert address == "0x5fbdb2315678afecb367f032d93f642f64180aa3"
-    assert "eth_sendRawTransaction" in bridge_node.methods
+    bridge_node.set_balance(bridge.accounts[0], 1)
+    transaction = {"from": bridge.accounts[0], "to": TO, "value": "0x5", "gas": hex(21_000)}
+    assert "insufficient funds" in node_rpc(bridge, "eth_sendTransaction", transaction)["error"]["message"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,19 +271,19 @@ def test_the_operator_subscribes_any_account(bridge_project: BridgeProject) -> N
     assert bridge_project.notify(address).sent == []
 
 
-def test_an_account_of_another_library_signs_in(bridge_project: BridgeProject) -> None:
+def test_an_account_of_another_library_signs_in_at_the_servers_time(
+    bridge: Bridge, bridge_project: BridgeProject
+) -> None:
+    bridge.clock.advance(days=400)
     account = LocalAccount(PrivateKey.from_int(7).secret)
     bridge_project.subscribe(account)
 
     inbox = bridge_project.inbox(account)
 
-    assert inbox.account == f"eip155:1:{account.address}"
-    assert bridge_project.notify(account).sent == [inbox.account]
-
-
-def test_an_account_whose_key_is_not_known_cannot_sign_in(bridge_project: BridgeProject) -> None:
     with pytest.raises(ValueError, match="name a development account"):
         bridge_project.inbox("0x0000000000000000000000000000000000000001")
+    assert inbox.account == f"eip155:1:{account.address}"
+    assert bridge_project.notify(account).sent == [inbox.account]
 
 
 def test_a_refusal_of_the_server_is_raised_with_its_reason(bridge_project: BridgeProject) -> None:
@@ -358,22 +308,6 @@ def test_a_push_that_fails_is_tried_again(bridge: Bridge, bridge_project: Bridge
     assert bridge.sent.fcm(wait=20, account=inbox.account).title == "Second"
     with pytest.raises(NothingSentError):
         bridge.sent.fcm()
-
-
-def test_an_inbox_is_signed_in_at_the_servers_time(bridge: Bridge, bridge_project: BridgeProject) -> None:
-    bridge.clock.advance(days=400)
-
-    assert bridge_project.inbox(0).notifications() == []
-
-
-@pytest.mark.usefixtures("forked_processes")
-def test_projects_outlive_a_crash(bridge_process: BridgeProcess, bridge_project: BridgeProject) -> None:
-    bridge_project.subscribe(3)
-
-    bridge_process.kill()
-    bridge_process.restart()
-
-    assert len(bridge_project.subscribers()) == 1
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
@@ -426,20 +360,8 @@ def test_the_node_gets_payments(bridge: Bridge, bridge_wallet: BridgeWallet, bri
     sent = dapp.call("eth_sendTransaction", [payment])
 
     assert [f"0x{each.hash.hex()}" for each in bridge_node.transactions] == [sent]
-
-
-def test_a_pages_calls_follow_the_wallets_rules(bridge_wallet: BridgeWallet) -> None:
     found = bridge_wallet.request("eth_requestAccounts", origin="https://dapp.example")
-
     assert found == Result(bridge_wallet.accounts)
-
-
-def test_its_accounts_have_inboxes(bridge_wallet: BridgeWallet, bridge_project: BridgeProject) -> None:
-    inbox = bridge_project.inbox(bridge_wallet.accounts[0])
-    inbox.subscribe()
-    bridge_project.notify(bridge_wallet.accounts[0], title="Hello")
-
-    assert inbox.next(wait=20).title == "Hello"
 
 
 async def test_an_async_test_pairs(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:

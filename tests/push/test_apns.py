@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 import structlog
-from Crypto.PublicKey import ECC, RSA
+from Crypto.PublicKey import ECC
 
 from bridge_server.kernel import base64url
 from bridge_server.outbox.guarded_client import Outcome, Verdict
@@ -45,16 +44,13 @@ def test_the_environment_chooses_the_endpoint_unless_one_is_set(changes: dict[st
 
 
 FAULTS: dict[str, tuple[dict[str, object], str]] = {
-    "an empty key": ({"key": ""}, "the key must be a PEM text that begins with -----BEGIN PRIVATE KEY-----"),
     "a key without its frame": ({"key": PEM[28:80]}, "the key must be a PEM text"),
     "a key cut short": ({"key": PEM[:80]}, "the key is no elliptic curve key in PEM"),
-    "an RSA key": ({"key": RSA.generate(1_024).export_key().decode()}, "the key is no elliptic curve key"),
     "a public key": ({"key": str(KEY.public_key().export_key(format="PEM"))}, "the key is a public one"),
     "a key of another curve": (
         {"key": str(ECC.generate(curve="P-384").export_key(format="PEM"))},
         "the key is on the curve NIST P-384, and APNs takes P-256",
     ),
-    "a short key id": ({"key_id": "ABC"}, "key_id must be 10 upper-case letters and digits"),
     "a key id in lower case": ({"key_id": "abc123defg"}, "key_id must be 10 upper-case letters and digits"),
     "a team id with a space": ({"team_id": "DEF123GHI "}, "team_id must be 10 upper-case letters and digits"),
     "no topic": ({"topic": ""}, "topic must be the app's bundle id, such as com.example.wallet"),
@@ -74,8 +70,7 @@ def test_malformed_settings_are_refused_with_the_reason(changes: dict[str, objec
         made(**changes)
 
     assert complaint in str(caught.value)
-    key = changes.get("key", PEM)
-    assert not isinstance(key, str) or not key[40:60] or key[40:60] not in str(caught.value)
+    assert PEM[40:60] not in str(caught.value)
 
 
 def test_all_faults_of_the_settings_are_named_at_once() -> None:
@@ -83,10 +78,6 @@ def test_all_faults_of_the_settings_are_named_at_once() -> None:
         ValueError, match=r"the key must .*; apns_key_id must .*; apns_team_id must .*; apns_topic must .*"
     ):
         ApnsSettings("", "", "", "")
-
-
-def test_the_key_does_not_show(tmp_path: Path) -> None:
-    assert PEM[40:60] not in repr(made(ca_file=None))
 
 
 # Provider tokens.
@@ -99,14 +90,6 @@ def tokens_at(clock: ManualClock) -> ProviderTokens:
 def issued_at(token: ProviderToken) -> int:
     issued: int = orjson.loads(base64url.decode(token.text.split(".")[1]))["iat"]
     return issued
-
-
-async def test_one_provider_token_serves_for_forty_minutes(apns: Apns) -> None:
-    for minutes in (0, 19, 20, 0.9):
-        apns.clock.advance(minutes * MINUTE)
-        await apns.push()
-
-    assert len(apns.service.provider_tokens) == 1
 
 
 async def test_provider_token_is_renewed_before_it_expires_and_not_too_often(apns: Apns) -> None:
@@ -173,33 +156,17 @@ async def test_a_key_that_apple_does_not_know_blocks(wrong: dict[str, Any]) -> N
         assert apns.service.received == []
 
 
-@each_row("minutes", [0, 1, 19, 39.99])
-def test_a_restart_and_another_process_make_one_token_within_forty_minutes(minutes: float) -> None:
-    clock = ManualClock(WINDOW_MS)
-    before = tokens_at(clock).current()
-    clock.advance(minutes * MINUTE)
-
-    assert tokens_at(clock).current().text == before.text
-    assert issued_at(before) == WINDOW_MS // 1_000
-
-
-def test_next_window_has_one_provider_token_for_all() -> None:
-    clock = ManualClock(WINDOW_MS)
-    running = tokens_at(clock)
-    before = running.current()
-    clock.advance(40 * MINUTE)
-
-    assert running.current().text == tokens_at(clock).current().text != before.text
-
-
 async def test_a_restart_beside_a_push_is_no_update_to_apple(apns: Apns) -> None:
     await apns.push()
     apns.clock.advance(5 * MINUTE)
 
     async with ApnsProvider(apns.provider._settings, apns.clock) as another:
         assert await another.push(APNS_TOKEN, NOTICE) == DELIVERED
+        assert len(apns.service.provider_tokens) == 1
+        apns.clock.advance(40 * MINUTE)
+        assert await another.push(APNS_TOKEN, NOTICE) == await apns.push() == DELIVERED
 
-    assert len(apns.service.provider_tokens) == 1
+    assert len(apns.service.provider_tokens) == 2
 
 
 @each_row("first", [0, 10, 20, 21, 30, 39.99])
@@ -231,32 +198,6 @@ def test_whenever_the_first_push_and_a_replacement_come_no_update_is_too_early(
     assert all(later - earlier >= 20 * 60_000 for earlier, later in pairwise(moments))
 
 
-def test_a_replacement_says_that_it_was_issued_now() -> None:
-    clock = ManualClock(WINDOW_MS)
-    tokens = tokens_at(clock)
-    refused = tokens.current()
-    clock.advance(7 * MINUTE)
-
-    replacement = tokens.replaced(refused)
-
-    assert replacement is tokens.current() is tokens.replaced(refused)
-    assert replacement is not None
-    assert issued_at(replacement) == issued_at(refused) + 7 * MINUTE
-    assert tokens.replaced(replacement) is None
-
-
-def test_outdated_provider_token_is_replaced_by_the_current_one() -> None:
-    clock = ManualClock(WINDOW_MS)
-    tokens = tokens_at(clock)
-    refused = tokens.current()
-    clock.advance(40 * MINUTE)
-
-    replacement = tokens.replaced(refused)
-
-    assert replacement is not None
-    assert replacement.text == tokens_at(clock).current().text
-
-
 def test_a_clock_that_was_set_back_makes_a_new_one() -> None:
     clock = ManualClock(WINDOW_MS)
     tokens = tokens_at(clock)
@@ -282,8 +223,10 @@ async def test_no_credential_shows_in_logs_reprs_or_outcomes() -> None:
 # What is sent, and what comes of each answer.
 
 
-async def test_a_notification_arrives_in_the_form_that_apple_documents(apns: Apns) -> None:
-    assert await apns.push() == DELIVERED
+async def test_a_notification_arrives_in_the_form_that_apple_documents_whatever_its_data(apns: Apns) -> None:
+    data = {"topic": "t", "aps": "x", "id": "x", "url": "x"}
+
+    assert await apns.push(notice=replace(NOTICE, data=data)) == DELIVERED
 
     (received,) = apns.service.received
     assert received.device_token == APNS_TOKEN
@@ -304,37 +247,24 @@ async def test_a_notification_arrives_in_the_form_that_apple_documents(apns: Apn
     }
 
 
-async def test_an_id_stays_at_every_attempt_and_differs_between_messages(apns: Apns) -> None:
-    for message_id in ("message-1", "message-1", "message-2"):
-        await apns.push(notice=replace(NOTICE, message_id=message_id))
+async def test_every_message_has_ids_of_its_own_that_fit_whatever_its_id_is(apns: Apns) -> None:
+    message_ids = ["x" * 64, "x" * 65, "é", "a b", "a\r\nb: c", ""]
 
-    for name in ("apns-id", "apns-collapse-id"):
-        first, again, other = (received.headers[name] for received in apns.service.received)
-        assert first == again != other
+    for message_id in message_ids:
+        assert await apns.push(notice=replace(NOTICE, message_id=message_id)) == DELIVERED
 
-
-@each_row("message_id", ["x" * 64, "x" * 65, "é", "a b", "a\r\nb: c", ""])
-async def test_a_collapse_id_fits_whatever_the_message_id_is(apns: Apns, message_id: str) -> None:
-    assert await apns.push(notice=replace(NOTICE, message_id=message_id)) == DELIVERED
-
-    received = apns.service.received[-1]
-    assert 1 <= len(received.headers["apns-collapse-id"].encode()) <= 64
-    assert received.payload["id"] == message_id
+    collapse_ids = {received.headers["apns-collapse-id"] for received in apns.service.received}
+    assert [received.payload["id"] for received in apns.service.received] == message_ids
+    assert all(1 <= len(collapse_id.encode()) <= 64 for collapse_id in collapse_ids)
+    assert len(collapse_ids) == len(message_ids)
+    assert len({received.headers["apns-id"] for received in apns.service.received}) == len(message_ids)
 
 
-@each_row(("ttl", "sent"), [(0, "0"), (-5, "0"), (60, "1800000060")])
+@each_row(("ttl", "sent"), [(-5, "0"), (60, "1800000060")])
 async def test_push_expires_with_its_time_to_live(apns: Apns, ttl: int, sent: str) -> None:
     await apns.push(notice=replace(NOTICE, ttl_seconds=ttl))
 
     assert apns.service.received[-1].headers["apns-expiration"] == sent
-
-
-async def test_data_never_takes_the_place_of_what_the_server_says(apns: Apns) -> None:
-    await apns.push(notice=replace(NOTICE, data={"aps": "x", "id": "x", "url": "x"}))
-
-    payload = apns.service.received[0].payload
-    assert payload["aps"]["alert"]["title"] == "Bank"
-    assert (payload["id"], payload["url"]) == ("message-1", "https://dapp.example/")
 
 
 async def test_a_payload_that_is_too_large_is_refused_before_it_is_sent(apns: Apns) -> None:
@@ -420,7 +350,7 @@ async def test_retry_after_of_apns_is_kept_for_the_device_or_the_service(
     assert (outcome.retry_after_seconds, outcome.about_lane) == (asked, about_all)
 
 
-@each_row("body", [b"", b"hush", b"[]", b'{"reason": 5}', b'{"reason": "hush hush"}', b"x" * 16_000])
+@each_row("body", [b"", b"[]", b'{"reason": 5}', b'{"reason": "hush hush"}'])
 async def test_an_answer_that_makes_no_sense_is_a_failure(apns: Apns, body: bytes) -> None:
     def answer(_: ApnsService, stream: ServerStream) -> None:
         stream.respond(500, {}, body)
@@ -428,13 +358,6 @@ async def test_an_answer_that_makes_no_sense_is_a_failure(apns: Apns, body: byte
     apns.service.otherwise = answer
 
     assert await apns.push() == Outcome(Verdict.FAILED, "APNs answered 500", 500)
-
-
-async def test_a_wrong_topic_is_blocked() -> None:
-    async with opened_apns(topic="com.example.other") as apns:
-        assert (await apns.push()).reason == (
-            "APNs answered 400 TopicDisallowed: the key may not push to this bundle id"
-        )
 
 
 async def test_a_stored_token_that_has_no_form_is_dead_and_never_part_of_a_path(apns: Apns) -> None:
@@ -446,12 +369,10 @@ async def test_a_notice_that_cannot_be_written_as_json_is_a_failure_and_no_error
     assert (await apns.push(notice=replace(NOTICE, body="\ud800"))).verdict is Verdict.FAILED
 
 
-@each_row("token", [APNS_TOKEN, APNS_TOKEN.upper(), "ab" * 16, "ab" * 128])
-async def test_a_sound_token_is_taken_in_lower_case(apns: Apns, token: str) -> None:
-    assert apns.provider.checked_token(token) == token.lower()
+async def test_a_device_token_is_16_to_128_bytes_in_hexadecimal(apns: Apns) -> None:
+    for token in (APNS_TOKEN.upper(), "ab" * 16, "ab" * 128):
+        assert apns.provider.checked_token(token) == token.lower()
 
-
-@each_row("token", ["", "ab" * 15, "a" * 63, "g" * 64, "ab" * 129, APNS_TOKEN + "\n", f"<{APNS_TOKEN}>"])
-async def test_malformed_device_token_is_refused(apns: Apns, token: str) -> None:
-    with pytest.raises(ValueError, match="in hexadecimal"):
-        apns.provider.checked_token(token)
+    for token in ("ab" * 15, "a" * 63, "g" * 64, "ab" * 129, APNS_TOKEN + "\n"):
+        with pytest.raises(ValueError, match="in hexadecimal"):
+            apns.provider.checked_token(token)

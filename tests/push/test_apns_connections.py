@@ -24,13 +24,6 @@ async def begun(apns: Apns, count: int) -> list[asyncio.Task[Outcome]]:
     return pushes
 
 
-async def test_many_pushes_share_one_connection(apns: Apns) -> None:
-    assert await apns.push_many(500) == [DELIVERED] * 500
-
-    assert len({received.device_token for received in apns.service.received}) == 500
-    assert len(apns.service.connections) == 1
-
-
 async def test_many_pushes_are_under_way_at_once(apns: Apns) -> None:
     await apns.push()
     pushes = await begun(apns, 200)
@@ -78,19 +71,9 @@ async def test_a_hang_times_out_and_harms_no_other(apns: Apns, pass_time: PassTi
 
     assert others == [DELIVERED] * 50
     assert await stuck == Outcome(Verdict.FAILED, "no answer in time")
+    await eventually(lambda: apns.service.held[0].was_reset)
     assert await apns.push() == DELIVERED
     assert len(apns.service.connections) == 1
-
-
-async def test_a_push_that_is_given_up_frees_its_stream(apns: Apns, pass_time: PassTime) -> None:
-    apns.service.script.append(hold)
-
-    given_up = asyncio.create_task(apns.push())
-    await apns.held(1)
-    await pass_time(30)
-    await given_up
-
-    await eventually(lambda: apns.service.held[0].was_reset)
 
 
 async def test_a_connection_that_has_said_nothing_is_not_used_again(apns: Apns, pass_time: PassTime) -> None:
@@ -198,19 +181,6 @@ async def test_a_goaway_has_taken_pushes_answered_and_sends_others_elsewhere(
     await apns.service.connections[0].closed
     assert await apns.push() == DELIVERED
     assert len(apns.service.connections) == 2
-
-
-async def test_after_a_goaway_new_pushes_use_a_fresh_connection(apns: Apns) -> None:
-    async def is_fresh() -> bool:
-        assert await apns.push() == DELIVERED  # the old one may be used until the GOAWAY has come
-        return len(apns.service.connections) == 2
-
-    await apns.push()
-    (old,) = await go_away_under_way(apns, 1, held=1)
-
-    await eventually(is_fresh)
-    taken(apns.service, apns.service.held[0])
-    assert await old == DELIVERED
 
 
 async def test_pushes_that_wait_for_their_turn_move_to_the_fresh_connection() -> None:

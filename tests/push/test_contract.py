@@ -43,7 +43,7 @@ async def test_web_pages_of_any_origin_may_register(push: PushClient) -> None:
 
 
 @each_row("field", FIELDS)
-@each_row("value", [None, 7, True, ["a"], {"a": "b"}, "left out"], ids=str)
+@each_row("value", [None, 7, "left out"], ids=str)
 async def test_every_field_must_be_a_string(push: PushClient, field: str, value: object) -> None:
     fields = push.fields(**{field: value})
     if value == "left out":
@@ -55,14 +55,11 @@ async def test_every_field_must_be_a_string(push: PushClient, field: str, value:
     assert push.registrations() == push.webhooks() == []
 
 
-@each_row("field", FIELDS)
-async def test_the_first_four_fields_must_not_be_empty(push: PushClient, field: str) -> None:
-    answer = await push.register(**{field: ""})
+async def test_the_first_four_fields_must_not_be_empty(push: PushClient) -> None:
+    for field in FIELDS[:4]:
+        assert pointers((await push.register(**{field: ""})).problem(400)) == [f"#/{field}"]
 
-    if field in ("peerName", "language"):
-        assert answer.status == 200
-    else:
-        assert pointers(answer.problem(400)) == [f"#/{field}"]
+    assert (await push.register(peerName="", language="")).status == 200
 
 
 @each_row(
@@ -89,20 +86,17 @@ async def test_field_has_a_greatest_length(push: PushClient, field: str, most: i
     assert push.registrations() == kept
 
 
-async def test_webhook_url_has_a_greatest_length(push: PushClient) -> None:
-    longest = "https://device.example/".ljust(2_048, "a")
-    assert (await push.register(type="webhook", token=longest)).status == 200
+async def test_the_topic_of_a_push_is_a_string_that_can_be_registered(push: PushClient) -> None:
+    for fields in ({}, {"topic": 7}, {"topic": ""}, {"topic": "a" * (LONGEST_TOPIC + 1)}):
+        assert pointers((await push.post("/push", fields)).problem(400)) == ["#/topic"]
 
-    problem = (await push.register(type="webhook", token=f"{longest}a")).problem(400)
+    for topic in ("é" * LONGEST_TOPIC, "\u0000", "a/b?c"):
+        assert (await push.register(topic=topic)).status == 200
+        assert (await push.push(topic)).status == 200
 
-    assert pointers(problem) == ["#/token"]
 
-
-@each_row(
-    "bridge", ["bridge.example", "/", "ftp://a.example", "https://", "https://bücher.example", "http://a b/"]
-)
-async def test_a_bridge_is_an_http_url(push: PushClient, bridge: str) -> None:
-    assert pointers((await push.register(bridge=bridge)).problem(400)) == ["#/bridge"]
+async def test_a_bridge_is_an_http_url(push: PushClient) -> None:
+    assert pointers((await push.register(bridge="ftp://a.example")).problem(400)) == ["#/bridge"]
 
 
 async def test_all_faults_are_named_at_once(push: PushClient) -> None:
@@ -115,39 +109,15 @@ async def test_all_faults_are_named_at_once(push: PushClient) -> None:
     assert sorted(pointers(with_a_bad_token)) == ["#/token", "#/topic"]
 
 
-@each_row("path", ["/new", "/push"])
-@each_row("body", [b"", b"[]", b"null", b'"a"', b"{", b'{"topic":"\\ud800"}', b'{"topic":NaN}'])
-async def test_body_other_than_a_json_object_is_refused(push: PushClient, path: str, body: bytes) -> None:
-    (await push.post(path, body)).problem(400)
-
-
-TOPICS: list[object] = [None, 7, True, [], {}, "", "a" * (LONGEST_TOPIC + 1)]
-
-
-@each_row("fields", [{}, *({"topic": topic} for topic in TOPICS)], ids=str)
-async def test_the_topic_of_a_push_must_be_a_string_of_some_length(push: PushClient, fields: object) -> None:
-    assert pointers((await push.post("/push", fields)).problem(400)) == ["#/topic"]
-
-
-@each_row("topic", ["a", "é" * LONGEST_TOPIC, "\u0000", "a/b?c"])
-async def test_any_topic_can_be_registered_and_pushed_for(push: PushClient, topic: str) -> None:
-    assert (await push.register(topic=topic)).status == 200
-    assert (await push.push(topic)).status == 200
-
-
 # Types of tokens.
 
 
 @each_row(
     ("spelled", "channel", "token"),
     [
-        ("fcm", "fcm", FCM_TOKEN),
         ("FCM", "fcm", FCM_TOKEN),
-        ("apns", "apns", APNS_TOKEN),
-        ("apn", "apns", APNS_TOKEN),
-        ("APNS", "apns", APNS_TOKEN),
-        ("APN", "apns", APNS_TOKEN),
         ("apns", "apns", APNS_TOKEN.upper()),
+        ("APN", "apns", APNS_TOKEN),
         ("Webhook", "webhook", "https://device.example/hook"),
         ("Log", "log", "anything"),
     ],
@@ -169,7 +139,7 @@ async def test_a_browsers_subscription_is_a_token(connected: PushClient, service
     assert lane == f"webpush {services.webpush.origin}"
 
 
-@each_row("name", ["fcm", "apns", "apn", "webpush", "pigeon", "web push", " log", "ſog"])
+@each_row("name", ["fcm", "apn", "webpush", " log", "ſog"])
 @pytest.mark.own_server
 async def test_unconfigured_type_is_refused_with_the_list_of_types(push: PushClient, name: str) -> None:
     problem = (await push.register(type=name)).problem(400)
@@ -190,27 +160,20 @@ async def test_the_log_can_be_left_out_and_http_behind_a_browser_is_for_developm
     assert pointers(behind_http.problem(400)) == ["#/token"]
 
 
-async def test_every_type_is_named_when_all_are_configured(connected: PushClient) -> None:
-    problem = (await connected.register(type="pigeon")).problem(400)
-
-    assert problem["errors"][0]["detail"].endswith(" apns, fcm, log, webhook, webpush")
-
-
 @each_row(
     ("name", "token"),
     [
         ("fcm", "with a space"),
         ("apns", "0123"),
         ("webhook", "log:"),
-        ("webpush", "{}"),
         ("webpush", "not JSON"),
     ],
 )
 async def test_malformed_token_of_a_type_is_refused_without_quoting_it(
     connected: PushClient, name: str, token: str
 ) -> None:
-    answer = await connected.register(type=name, token=token)
+    problem = (await connected.register(type=name, token=token)).problem(400)
 
-    assert pointers(answer.problem(400)) == ["#/token"]
-    assert token not in answer.problem(400)["errors"][0]["detail"] or token == "{}"
+    assert pointers(problem) == ["#/token"]
+    assert token not in problem["errors"][0]["detail"]
     assert connected.registrations() == []

@@ -6,11 +6,11 @@ from dataclasses import replace
 import orjson
 import pytest
 from aiohttp import web
-from Crypto.PublicKey import ECC, RSA
+from Crypto.PublicKey import RSA
 
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.push.keys import ServiceAccount
-from tests.push.providers import DELIVERED, NOTICE, Fcm, opened_fcm
+from tests.push.providers import DELIVERED, NOTICE, Fcm
 from tests.support.clock import PassTime
 from tests.support.fcm_service import (
     FcmAnswer,
@@ -27,7 +27,6 @@ from tests.support.rows import each_row
 
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 PEM = rsa_key().export_key(pkcs=8).decode()
-WEAK_KEY = RSA.generate(1_024)
 SOUND = {
     "type": "service_account",
     "project_id": "demo-wallet",
@@ -42,13 +41,6 @@ def file(**changes: object) -> bytes:
     return orjson.dumps({name: value for name, value in {**SOUND, **changes}.items() if value is not None})
 
 
-def test_a_sound_file_is_read() -> None:
-    account = ServiceAccount.parse(file())
-
-    assert (account.project_id, account.private_key_id) == ("demo-wallet", "k1")
-    assert account.private_key.has_private()
-
-
 @each_row("key_id", [None, "", 5])
 def test_a_file_without_a_key_id_will_do(key_id: object) -> None:
     assert ServiceAccount.parse(file(private_key_id=key_id)).private_key_id is None
@@ -56,13 +48,7 @@ def test_a_file_without_a_key_id_will_do(key_id: object) -> None:
 
 @each_row(
     ("text", "complaint"),
-    [
-        *(
-            (text, "is not JSON; make one in the Firebase console")
-            for text in (b"", b"{", b"type: x", b"\xff")
-        ),
-        *((text, "must hold a JSON object") for text in (b"[]", b'"x"', b"null")),
-    ],
+    [(b"{", "is not JSON; make one in the Firebase console"), (b"[]", "must hold a JSON object")],
 )
 def test_file_that_is_no_json_object_is_refused_as_such(text: bytes, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
@@ -72,15 +58,12 @@ def test_file_that_is_no_json_object_is_refused_as_such(text: bytes, complaint: 
 FAULTS: dict[str, tuple[dict[str, object], str]] = {
     "the app's file": ({"type": None}, "google-services.json is the app's file"),
     "another kind of account": ({"type": "authorized_user"}, 'type must be "service_account"'),
-    "no project": ({"project_id": None}, "project_id must be the id of a Google Cloud project"),
-    "a project with a slash": ({"project_id": "a/../b"}, "project_id must be"),
+    "a project with a slash": ({"project_id": "a/../b"}, "project_id must be the id of a Google Cloud"),
     "a project with a number": ({"project_id": 12345}, "project_id must be"),
     "no address": ({"client_email": "pusher"}, "client_email must be an address"),
-    "no token endpoint": ({"token_uri": None}, "token_uri must be an absolute http"),
     "a relative token endpoint": ({"token_uri": "/token"}, "token_uri must be an absolute http"),
     "a token endpoint of another scheme": ({"token_uri": "ftp://x/"}, "token_uri must be an absolute http"),
     "a token endpoint that is no URL": ({"token_uri": "http://[/"}, "token_uri must be an absolute http"),
-    "no key": ({"private_key": None}, "private_key must be a PEM text"),
     "a key without its frame": ({"private_key": "MIIEvQ"}, "private_key must be a PEM text"),
     "a key with its line breaks spelled out": (
         {"private_key": PEM.replace("\n", "\\n")},
@@ -91,16 +74,12 @@ FAULTS: dict[str, tuple[dict[str, object], str]] = {
         {"private_key": RSA.import_key(PEM).public_key().export_key().decode()},
         "private_key holds a public key",
     ),
-    "a key of another kind": (
-        {"private_key": str(ECC.generate(curve="P-256").export_key(format="PEM"))},
-        "private_key is no RSA key in PEM",
-    ),
     "an encrypted key": (
-        {"private_key": WEAK_KEY.export_key(pkcs=8, passphrase="x").decode()},
+        {"private_key": RSA.import_key(PEM).export_key(pkcs=8, passphrase="x").decode()},
         "unencrypted",
     ),
     "a weak key": (
-        {"private_key": WEAK_KEY.export_key(pkcs=8).decode()},
+        {"private_key": RSA.generate(1_024).export_key(pkcs=8).decode()},
         "private_key has 1024 bits; at least 2048 are needed",
     ),
 }
@@ -123,19 +102,12 @@ def test_all_faults_of_a_file_are_named_at_once() -> None:
         ServiceAccount.parse(b"{}")
 
 
-def test_the_key_of_the_service_account_does_not_show() -> None:
-    account = ServiceAccount.parse(file())
-
-    assert "private_key=" not in repr(account)
-    assert PEM[40:60] not in f"{account!r} {account}"
-
-
 def error(status: str, *details: object, message: str = "text") -> dict[str, object]:
     return {"error": {"status": status, "message": message, "details": list(details)}}
 
 
-async def test_a_message_arrives_in_the_form_that_fcm_documents(fcm: Fcm) -> None:
-    outcome = await fcm.push()
+async def test_a_message_arrives_in_the_form_that_fcm_documents_whatever_its_data(fcm: Fcm) -> None:
+    outcome = await fcm.push(notice=replace(NOTICE, data={"topic": "t", "id": "forged", "url": "forged"}))
 
     assert outcome == Outcome(Verdict.DELIVERED, status=200)
     received = fcm.service.received[-1]
@@ -164,37 +136,30 @@ async def test_a_message_arrives_in_the_form_that_fcm_documents(fcm: Fcm) -> Non
     }
 
 
-@each_row("url", [None, "http://dapp.example/", "wallet://open"])
-async def test_a_link_that_fcm_would_refuse_is_left_out(url: str | None, fcm: Fcm) -> None:
+@each_row(
+    ("url", "link"),
+    [
+        (None, None),
+        ("http://dapp.example/", None),
+        ("https://exämple.org/é?q=ü", "https://xn--exmple-cua.org/%C3%A9?q=%C3%BC"),
+    ],
+)
+async def test_a_link_that_fcm_would_refuse_is_spelled_in_ascii_or_left_out(
+    url: str | None, link: str | None, fcm: Fcm
+) -> None:
     await fcm.push(notice=replace(NOTICE, url=url))
 
     received = fcm.service.received[-1]
-    assert "fcm_options" not in received.message["webpush"]
+    assert received.message["webpush"].get("fcm_options", {}).get("link") == link
     assert received.message["data"].get("url") == url
 
 
-async def test_a_link_beyond_ascii_is_spelled_in_ascii(fcm: Fcm) -> None:
-    await fcm.push(notice=replace(NOTICE, url="https://exämple.org/é?q=ü"))
-
-    received = fcm.service.received[-1]
-    link = received.message["webpush"]["fcm_options"]["link"]
-    assert link == "https://xn--exmple-cua.org/%C3%A9?q=%C3%BC"
-    assert received.message["data"]["url"] == "https://exämple.org/é?q=ü"
-
-
-@each_row(("ttl", "sent"), [(-1, "0s"), (0, "0s"), (2_419_200, "2419200s"), (10**9, "2419200s")])
+@each_row(("ttl", "sent"), [(-1, "0s"), (2_419_200, "2419200s"), (2_419_201, "2419200s")])
 async def test_the_time_to_live_stays_within_four_weeks(ttl: int, sent: str, fcm: Fcm) -> None:
     await fcm.push(notice=replace(NOTICE, ttl_seconds=ttl))
 
     received = fcm.service.received[-1]
     assert received.message["android"]["ttl"] == sent
-
-
-async def test_data_never_takes_the_place_of_the_id(fcm: Fcm) -> None:
-    await fcm.push(notice=replace(NOTICE, data={"id": "forged", "url": "forged"}))
-
-    received = fcm.service.received[-1]
-    assert received.message["data"] == {"id": "message-1", "url": "https://dapp.example/"}
 
 
 VIOLATION = {"field": "message.token", "description": "Invalid registration token"}
@@ -264,12 +229,6 @@ async def test_a_reason_names_the_code_and_what_to_do_but_not_what_the_service_w
     assert odd.reason == "FCM answered 400"
 
 
-async def test_a_message_that_is_too_large_does_not_kill_its_token(fcm: Fcm) -> None:
-    outcome = await fcm.push(notice=replace(NOTICE, data={"text": "x" * 5_000}))
-
-    assert outcome == Outcome(Verdict.REFUSED, "FCM answered 400 INVALID_ARGUMENT", 400)
-
-
 async def test_a_data_key_that_fcm_keeps_for_itself_does_not_kill_the_token(fcm: Fcm) -> None:
     assert (await fcm.push(notice=replace(NOTICE, data={"from": "x"}))).verdict is Verdict.REFUSED
 
@@ -284,11 +243,6 @@ async def test_a_token_of_another_project_is_dead_once_the_account_has_proven_it
     assert [outcome.verdict for outcome in unproven] == [Verdict.FAILED] * 2
     assert proven.verdict is Verdict.GONE
     assert proven.reason.endswith("SENDER_ID_MISMATCH: the token belongs to another Firebase project")
-
-
-async def test_a_service_account_of_another_project_is_blocked() -> None:
-    async with opened_fcm(project_id="another-project") as fcm:
-        assert (await fcm.push()).verdict is Verdict.BLOCKED
 
 
 @each_row(
@@ -354,12 +308,10 @@ async def test_a_notice_that_cannot_be_written_as_json_is_a_failure_and_no_error
     assert fcm.service.received == []
 
 
-@each_row("token", ["a", FCM_TOKEN, "x" * 4_096])
-async def test_a_sound_token_is_taken_as_it_is(token: str, fcm: Fcm) -> None:
-    assert fcm.provider.checked_token(token) == token
+async def test_a_registration_token_is_1_to_4096_printable_ascii_characters(fcm: Fcm) -> None:
+    for token in ("a", FCM_TOKEN, "x" * 4_096):
+        assert fcm.provider.checked_token(token) == token
 
-
-@each_row("token", ["", "a b", "a\n", "ä", "x" * 4_097])
-async def test_malformed_registration_token_is_refused(token: str, fcm: Fcm) -> None:
-    with pytest.raises(ValueError, match="1 to 4096 printable ASCII characters"):
-        fcm.provider.checked_token(token)
+    for token in ("", "a b", "a\n", "ä", "x" * 4_097):
+        with pytest.raises(ValueError, match="1 to 4096 printable ASCII characters"):
+            fcm.provider.checked_token(token)

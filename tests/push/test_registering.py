@@ -14,7 +14,7 @@ from tests.support.push_client import TOPIC, PushClient
 from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, long_body, reset, status, stuck_body
+from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, reset, status, stuck_body
 
 OWN = [(TOPIC, "push:")]
 _TTL = 30 * 86_400
@@ -110,26 +110,14 @@ async def test_another_bridge_is_asked_to_call_this_server(
     assert push.webhooks() == []
 
 
-async def test_other_bridge_is_given_the_public_url(tmp_path: Path, receiver: WebhookReceiver) -> None:
-    settings: dict[str, Any] = {"public_url": "https://push.example.org/", "allow_private_webhooks": True}
-    async with running_server(tmp_path, **settings) as server:
-        assert (await PushClient(server).register(bridge=receiver.url(""))).status == 200
-
-    (request,) = receiver.requests
-    assert orjson.loads(request.body)["webhook"] == "https://push.example.org/push"
-
-
 @each_row(
     ("answer", "reason"),
     [
         (status(400), "it answered 400"),
-        (status(404), "it answered 404"),
-        (status(429), "it answered 429"),
-        (status(500), "it answered 500"),
         (redirect, "it answered 307"),
         (reset, ""),
     ],
-    ids=["400", "404", "429", "500", "redirect", "reset"],
+    ids=["400", "redirect", "reset"],
 )
 async def test_a_bridge_that_refuses_is_502_and_changes_nothing(
     push: PushClient, receiver: WebhookReceiver, answer: Answer, reason: str
@@ -161,14 +149,6 @@ async def test_a_bridge_has_its_time_for_the_status_and_its_body_is_not_waited_f
         assert push.registrations("topic, peer_name") == [(TOPIC, "Before")]
         assert (await push.register(bridge=receiver.url(""), peerName="After")).status == 200
         assert push.registrations("topic, peer_name") == [(TOPIC, "After")]
-
-
-async def test_a_long_answer_is_not_read_to_its_end(push: PushClient, receiver: WebhookReceiver) -> None:
-    receiver.otherwise = long_body(64 * 2**20)
-
-    assert (await push.register(bridge=receiver.url(""))).status == 200
-
-    assert receiver.answered_bytes < 16 * 2**20
 
 
 async def test_a_bridge_that_is_not_there_is_502(push: PushClient) -> None:
@@ -208,10 +188,11 @@ async def test_a_server_without_a_public_url_is_its_own_bridge_alone_by_the_name
         ("https://bridge.example.org/base/", ["/base", "/base/"]),
     ],
 )
-async def test_a_server_is_its_own_bridge_by_its_public_url(
+async def test_a_server_is_its_own_bridge_by_its_public_url_which_others_are_given(
     tmp_path: Path, public_url: str, spellings: list[str]
 ) -> None:
-    async with running_server(tmp_path, public_url=public_url) as server:
+    settings: dict[str, Any] = {"public_url": public_url, "allow_private_webhooks": True}
+    async with running_server(tmp_path, **settings) as server, webhook_receiver.open_receiver() as other:
         push = PushClient(server)
 
         for spelled in spellings:
@@ -219,7 +200,10 @@ async def test_a_server_is_its_own_bridge_by_its_public_url(
             assert (await push.register(bridge=own, topic=spelled or TOPIC)).status == 200
 
         assert [webhook for _, webhook in push.webhooks()] == ["push:"] * len(spellings)
-        (await push.register(topic="other", bridge=server.url)).problem(502)  # a private address by now
+        assert (await push.register(topic="other", bridge=other.url(""))).status == 200
+
+    (request,) = other.requests
+    assert orjson.loads(request.body)["webhook"] == f"{public_url.rstrip('/')}/push"
 
 
 async def test_registering_at_another_bridge_ends_the_subscription_here(

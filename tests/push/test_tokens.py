@@ -1,7 +1,6 @@
-"""Tokens of push services: fetched from Google, or signed here and checked by two other implementations."""
+"""Tokens of push services: fetched from Google, or signed here and checked by another implementation."""
 
 import asyncio
-from collections.abc import Callable
 from secrets import token_bytes
 from typing import Any
 
@@ -28,7 +27,7 @@ from bridge_server.push.keys import (
 )
 from tests.push.providers import KEYS, SUBJECT, Fcm, opened_fcm
 from tests.support.clock import PassTime
-from tests.support.credentials import checked, verified
+from tests.support.credentials import checked
 from tests.support.fcm_service import FcmService, answered, hang, refusal, reset, rsa_key, unauthenticated
 from tests.support.push_services import FCM_TOKEN
 from tests.support.rows import each_row
@@ -76,13 +75,6 @@ async def until_asked(fcm: Fcm, count: int) -> None:
     """Return once the service has been asked so often for a token, whatever it answers."""
 
     await eventually(lambda: fcm.service.token_requests >= count)
-
-
-async def test_one_access_token_serves_many_messages(fcm: Fcm) -> None:
-    for _ in range(5):
-        await fcm.push()
-
-    assert fcm.service.token_requests == 1
 
 
 @pytest.mark.parametrize(
@@ -135,16 +127,6 @@ async def test_access_token_is_renewed_in_its_last_five_minutes_without_a_wait(f
 
     assert outcome.verdict is Verdict.DELIVERED
     assert fcm.service.received[-1].access_token == "ya29.local-1"
-
-
-async def test_a_clock_that_is_set_back_renews_no_token_late(fcm: Fcm) -> None:
-    await fcm.push()
-    fcm.clock.set_by(-86_400)
-    fcm.clock.advance(HOUR - 300)
-
-    await fcm.push()
-
-    await until_issued(fcm, 2)
 
 
 async def test_the_renewed_token_is_used_from_then_on(fcm: Fcm) -> None:
@@ -215,13 +197,9 @@ async def test_an_access_token_that_is_refused_twice_blocks(fcm: Fcm) -> None:
     assert outcome == Outcome(Verdict.BLOCKED, "FCM answered 401 UNAUTHENTICATED", 401)
     assert fcm.service.token_requests == 2
 
-
-async def test_failed_renewal_of_an_access_token_is_reported(fcm: Fcm) -> None:
-    await fcm.push()
-    fcm.service.revoke_tokens()
     fcm.service.token_script.append(answered(400, {"error": "invalid_grant"}))
-
-    assert (await fcm.push()).verdict is Verdict.BLOCKED
+    fcm.service.revoke_tokens()
+    assert (await fcm.push()).reason.startswith("Google refuses the service account")
 
 
 async def test_another_services_key_that_fcm_complains_of_costs_no_access_token(fcm: Fcm) -> None:
@@ -232,9 +210,7 @@ async def test_another_services_key_that_fcm_complains_of_costs_no_access_token(
     assert (fcm.service.token_requests, len(fcm.service.received)) == (1, 1)
 
 
-@each_row(
-    "error", ["invalid_grant", "invalid_client", "unauthorized_client", "access_denied", "deleted_client"]
-)
+@each_row("error", ["invalid_grant", "deleted_client"])
 async def test_credentials_that_google_refuses_block(error: str, fcm: Fcm) -> None:
     fcm.service.token_script.append(answered(400, {"error": error, "error_description": "hush"}))
 
@@ -246,38 +222,36 @@ async def test_credentials_that_google_refuses_block(error: str, fcm: Fcm) -> No
     assert fcm.service.received == []
 
 
-async def test_a_key_that_google_does_not_know_blocks() -> None:
-    async with opened_fcm(private_key=RSA.generate(1_024)) as fcm:
+@each_row(
+    "wrong",
+    [
+        {"private_key": RSA.generate(1_024)},
+        {"private_key_id": "another"},
+        {"client_email": "somebody@else.example"},
+        {"token_uri": "https://oauth2.googleapis.com/token"},
+        {"wrong_by_seconds": 86_400},
+    ],
+)
+async def test_an_assertion_that_google_does_not_take_blocks(wrong: dict[str, Any]) -> None:
+    async with opened_fcm(**wrong) as fcm:
         outcome = await fcm.push()
 
         assert outcome.verdict is Verdict.BLOCKED
         assert "invalid_grant (the key was deleted" in outcome.reason
-
-
-async def test_a_clock_that_is_wrong_blocks_and_says_so() -> None:
-    async with opened_fcm(wrong_by_seconds=86_400) as fcm:
-        outcome = await fcm.push()
-
-        assert outcome.verdict is Verdict.BLOCKED
         assert "this machine's clock is wrong" in outcome.reason
 
 
 @pytest.mark.parametrize("status", [200, 302, 400, 404, 500])
 async def test_a_token_endpoint_that_makes_no_sense_is_a_failure(status: int, fcm: Fcm) -> None:
-    fcm.service.token_script.append(answered(status, {"error": "what", "access_token": "ä\n"}))
+    document = {"error": "what", "access_token": "ä\n"}
+    fcm.service.token_script.append(answered(status, document, Retry_After="77"))
 
     outcome = await fcm.push()
 
     assert outcome.verdict is Verdict.FAILED
     assert outcome.reason == f"no access token: the token endpoint answered {status}"
+    assert (outcome.retry_after_seconds, outcome.about_lane) == (77.0 if status == 500 else None, True)
     assert (await fcm.push()).verdict is Verdict.DELIVERED
-
-
-async def test_a_token_endpoint_may_ask_for_time(fcm: Fcm) -> None:
-    fcm.service.token_script.append(answered(429, {}, Retry_After="77"))
-
-    outcome = await fcm.push()
-    assert (outcome.retry_after_seconds, outcome.about_lane) == (77.0, True)
 
 
 async def test_a_token_endpoint_that_breaks_off_is_a_failure(fcm: Fcm) -> None:
@@ -340,71 +314,31 @@ async def test_no_credential_shows_in_logs_reprs_or_outcomes() -> None:
             shown = f"{logs} {blocked} {tokens._token!r} {fcm.provider._settings!r} {fcm.provider!r}"
 
     assert [entry["event"] for entry in logs] == ["access_token_refused"]
-    for secret in ("ya29.", "PRIVATE KEY", FCM_TOKEN):
+    for secret in ("ya29.", "PRIVATE KEY", "private_key=", FCM_TOKEN):
         assert secret not in shown
 
 
 RSA_KEY = rsa_key()
 EC_KEY = ECC.generate(curve="P-256")
 NOW_MS = 1_800_000_000_000
-HOUR_MS = 3_600_000
 SERVICE = "https://push.example.net"
 
-Key = RSA.RsaKey | ECC.EccKey
-Verified = Callable[[str, Key], tuple[dict[str, Any], dict[str, Any]]]
 
-
-def by_service(token: str, key: Key) -> tuple[dict[str, Any], dict[str, Any]]:
-    return verified(token, key.public_key())
-
-
-def by_another_library(token: str, key: Key) -> tuple[dict[str, Any], dict[str, Any]]:
+def verified(token: str, key: RSA.RsaKey | ECC.EccKey) -> tuple[dict[str, Any], dict[str, Any]]:
     exported = key.public_key().export_key(format="PEM")
     public = load_pem_public_key(exported if isinstance(exported, bytes) else exported.encode())
     assert isinstance(public, PublicKey)
     return verified_by_cryptography(token, public)
 
 
-by_both = each_row("verified", [by_service, by_another_library])
-
-
-@by_both
-def test_rs256_is_verified(verified: Verified) -> None:
+def test_rs256_is_verified_and_es256_too_and_it_is_deterministic() -> None:
     token = rs256({"kid": "k"}, {"iss": "bücher", "iat": 5}, RSA_KEY)
 
     assert verified(token, RSA_KEY) == ({"alg": "RS256", "kid": "k"}, {"iss": "bücher", "iat": 5})
-
-
-@by_both
-def test_es256_is_verified_and_deterministic(verified: Verified) -> None:
     for number in range(20):  # r and s begin with a zero byte now and then
         token = es256({"kid": "k"}, {"iss": "i", "iat": number}, EC_KEY)
-
         assert verified(token, EC_KEY) == ({"alg": "ES256", "kid": "k"}, {"iss": "i", "iat": number})
         assert es256({"kid": "k"}, {"iss": "i", "iat": number}, EC_KEY) == token
-
-
-@by_both
-@each_row("part", [0, 1, 2])
-def test_altered_token_is_not_verified(verified: Verified, part: int) -> None:
-    for token, key in ((rs256({}, {}, RSA_KEY), RSA_KEY), (es256({}, {}, EC_KEY), EC_KEY)):
-        parts = token.split(".")
-        *before, last = base64url.decode(parts[part])
-        parts[part] = base64url.encode(bytes([*before, last ^ 1]))
-
-        with pytest.raises(ValueError, match="does not fit"):
-            verified(".".join(parts), key)
-
-
-@by_both
-def test_malformed_token_is_not_verified(verified: Verified) -> None:
-    header, claims, signature = es256({}, {}, EC_KEY).split(".")
-
-    for text in ("", "a.b", f"{header}.{claims}.{signature}=", f"{header}.{claims}.{signature[:-4]}"):
-        with pytest.raises(ValueError, match=r"three parts|padding|32 bytes each|does not fit"):
-            verified(text, EC_KEY)
-    with pytest.raises(ValueError, match="alg must be ES256"):
-        verified(es256({"alg": "none"}, {}, EC_KEY), EC_KEY)
 
 
 # VAPID.
@@ -418,15 +352,10 @@ def test_a_new_pair_is_ready_to_paste_and_shows_no_private_key() -> None:
     assert (len(point), point[0], len(scalar)) == (65, 4, 32)
     assert Browser(int.from_bytes(scalar, "big")).point == point
     assert new_vapid_keys(token_bytes) != keys
+    for ending in ("", "="):
+        assert raw_public_key(read_private_key(keys.private_key + ending)) == point
     assert keys.private_key not in repr(keys)
     assert keys.public_key in repr(keys)
-
-
-@each_row("padding", ["", "="])
-def test_the_private_half_is_enough_and_padding_does_not_matter(padding: str) -> None:
-    public = raw_public_key(read_private_key(KEYS.private_key + padding))
-
-    assert base64url.encode(public) == KEYS.public_key
 
 
 @each_row(
@@ -435,7 +364,6 @@ def test_the_private_half_is_enough_and_padding_does_not_matter(padding: str) ->
         ("", "must hold 32 bytes, and holds 0"),
         ("a+b/", "is not base64url"),
         ("abcde", "its length cannot be right"),
-        (base64url.encode(bytes(31)), "must hold 32 bytes, and holds 31"),
         (base64url.encode(bytes(32)), "not a scalar"),
         (base64url.encode(b"\xff" * 32), "not a scalar"),
         (Browser().p256dh, r"holds 65 \(the public key\?\)"),
@@ -448,10 +376,6 @@ def test_malformed_private_key_is_refused_without_quoting_it(text: str, reason: 
     assert not text or text not in str(caught.value)
 
 
-def identity() -> VapidIdentity:
-    return VapidIdentity(KEYS.private_key, SUBJECT)
-
-
 def claims(authorization: str) -> dict[str, Any]:
     """The claims of a header whose signature must hold."""
     token, key = authorization.removeprefix("vapid t=").split(", k=")
@@ -461,72 +385,39 @@ def claims(authorization: str) -> dict[str, Any]:
     return fields
 
 
-def test_the_token_names_service_end_and_subject() -> None:
-    authorization = identity().authorization(SERVICE, NOW_MS)
+def test_each_service_has_a_token_that_names_it_the_end_and_the_subject() -> None:
+    vapid = VapidIdentity(KEYS.private_key, SUBJECT)
 
-    assert claims(authorization) == {"aud": SERVICE, "exp": NOW_MS // 1_000 + 12 * 3_600, "sub": SUBJECT}
-    assert authorization.endswith(f", k={KEYS.public_key}")
+    for service in (SERVICE, "https://push.example.org", SERVICE):
+        authorization = vapid.authorization(service, NOW_MS)
 
-
-def test_a_token_is_kept_for_eleven_hours_and_then_renewed() -> None:
-    vapid = identity()
-    first = vapid.authorization(SERVICE, NOW_MS)
-
-    assert vapid.authorization(SERVICE, NOW_MS + 11 * HOUR_MS - 1) == first
-    renewed = vapid.authorization(SERVICE, NOW_MS + 11 * HOUR_MS)
-
-    assert claims(renewed)["exp"] == NOW_MS // 1_000 + 23 * 3_600
+        assert claims(authorization) == {"aud": service, "exp": NOW_MS // 1_000 + 12 * 3_600, "sub": SUBJECT}
+        assert authorization.endswith(f", k={KEYS.public_key}")
 
 
 def test_a_clock_that_is_set_back_makes_a_token_that_does_not_last_too_long() -> None:
-    vapid = identity()
+    vapid = VapidIdentity(KEYS.private_key, SUBJECT)
     vapid.authorization(SERVICE, NOW_MS)
 
-    earlier = vapid.authorization(SERVICE, NOW_MS - 24 * HOUR_MS)
+    earlier = vapid.authorization(SERVICE, NOW_MS - 24 * 3_600_000)
 
     assert claims(earlier)["exp"] == NOW_MS // 1_000 - 12 * 3_600
-
-
-def test_every_service_gets_a_token_of_its_own() -> None:
-    vapid = identity()
-
-    audiences = [f"https://push-{number}.example.net" for number in range(300)]
-    first = {audience: vapid.authorization(audience, NOW_MS) for audience in audiences}
-
-    assert [claims(first[audience])["aud"] for audience in audiences] == audiences
-    later_ms = NOW_MS + 1_000
-    assert vapid.authorization(audiences[-1], later_ms) == first[audiences[-1]]
-    assert vapid.authorization(audiences[0], later_ms) != first[audiences[0]]  # no longer remembered
-
-
-@each_row(
-    "subject", ["mailto:push@example.org", "https://example.org", "https://example.org/contact?about=push"]
-)
-def test_a_subject_that_can_be_reached_is_taken(subject: str) -> None:
-    assert checked_subject(subject) == subject
-
-
-FORM = "VAPID subject must be mailto: and an address, or an https URL"
-OUTSIDE = "reached from outside"
 
 
 @each_row(
     ("subject", "reason"),
     [
-        ("", FORM),
-        ("push@example.org", FORM),
-        ("mailto:", FORM),
-        ("mailto:push", FORM),
-        ("mailto: a@example.org", FORM),
-        ("http://example.org", FORM),
-        ("https://", FORM),
-        ("mailto:push@localhost", OUTSIDE),
-        ("mailto:push@bridge.localhost", OUTSIDE),
-        ("https://bridge", OUTSIDE),
-        ("https://bridge.invalid/", OUTSIDE),
-        ("mailto:a@b.TEST", OUTSIDE),
+        ("push@example.org", "must be mailto: and an address, or an https URL"),
+        ("mailto: a@example.org", "must be mailto: and an address, or an https URL"),
+        ("http://example.org", "must be mailto: and an address, or an https URL"),
+        ("https://", "must be mailto: and an address, or an https URL"),
+        ("https://bridge", "reached from outside"),
+        ("mailto:a@b.TEST", "reached from outside"),
     ],
 )
 def test_a_subject_that_apple_would_refuse_is_refused(subject: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         checked_subject(subject)
+
+    for taken in ("mailto:push@example.org", "https://example.org/contact?about=push"):
+        assert checked_subject(taken) == taken

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from bridge_server.outbox.guarded_client import Outcome, Verdict
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.messages import KNOWN_SERVICES, judge_webpush
-from bridge_server.push.providers.webpush import WebPushProvider, WebPushSettings
+from bridge_server.push.providers.webpush import WebPushProvider
 from tests.push.providers import KEYS, WEB_NOTICE, WEB_PUSH
 from tests.support.clock import ManualClock, PassTime
 from tests.support.rows import each_row
@@ -44,14 +44,9 @@ async def service(clock: ManualClock) -> AsyncIterator[WebPushService]:
 
 @pytest.fixture
 async def pushing(clock: ManualClock, service: WebPushService) -> AsyncIterator[Pushing]:
-    async with WebPushProvider(WEB_PUSH, clock) as provider:
+    async with WebPushProvider(replace(WEB_PUSH, urgency="low"), clock) as provider:
         browser = Browser()
         yield Pushing(service, provider, browser, browser.subscribe(service, provider.public_key))
-
-
-async def push_once(token: str, clock: ManualClock, settings: WebPushSettings = WEB_PUSH) -> Outcome:
-    async with WebPushProvider(settings, clock) as provider:
-        return await provider.push(token, WEB_NOTICE)
 
 
 async def test_a_browser_gets_what_was_pushed(pushing: Pushing) -> None:
@@ -67,7 +62,7 @@ async def test_a_browser_gets_what_was_pushed(pushing: Pushing) -> None:
     }
     assert pushing.provider.public_key == KEYS.public_key
     assert push.headers["TTL"] == "86400"
-    assert push.headers["Urgency"] == "high"
+    assert push.headers["Urgency"] == "low"
     assert push.headers["Content-Encoding"] == "aes128gcm"
     assert push.headers["Content-Type"] == "application/octet-stream"
     assert push.headers["User-Agent"] == "Bridge-Server/1"
@@ -75,13 +70,7 @@ async def test_a_browser_gets_what_was_pushed(pushing: Pushing) -> None:
     assert (len(push.body) - 86 - 17) % 256 == 0
 
 
-async def test_the_urgency_is_a_setting(clock: ManualClock, service: WebPushService) -> None:
-    await push_once(Browser().subscribe(service), clock, replace(WEB_PUSH, urgency="low"))
-
-    assert service.accepted[0].headers["Urgency"] == "low"
-
-
-@each_row(("wanted", "sent"), [(-1, "0"), (0, "0"), (60, "60"), (10**9, "2419200")])
+@each_row(("wanted", "sent"), [(-1, "0"), (60, "60"), (2_419_201, "2419200")])
 async def test_the_time_to_live_is_within_what_services_take(
     pushing: Pushing, wanted: int, sent: str
 ) -> None:
@@ -125,10 +114,10 @@ async def test_a_subscription_that_has_ended_is_gone(pushing: Pushing) -> None:
     assert (await pushing.provider.push(unknown, WEB_NOTICE)).status == 404
 
 
-async def test_a_subscription_with_another_key_is_refused_and_says_why(
-    clock: ManualClock, service: WebPushService
-) -> None:
-    outcome = await push_once(Browser().subscribe(service, Browser().p256dh), clock)
+async def test_a_subscription_with_another_key_is_refused_and_says_why(pushing: Pushing) -> None:
+    token = Browser().subscribe(pushing.service, Browser().p256dh)
+
+    outcome = await pushing.provider.push(token, WEB_NOTICE)
 
     assert (outcome.verdict, outcome.status) == (Verdict.REFUSED, 403)
     assert "must subscribe again" in outcome.reason
@@ -142,12 +131,6 @@ async def test_a_notice_that_is_too_large_is_refused_and_not_sent(pushing: Pushi
     (push,) = pushing.service.accepted
     assert len(push.body) in range(4_090, 4_097)
     assert pushing.browser.read(push.body)["body"].endswith("ä…")
-
-
-async def test_retry_after_of_a_push_service_is_kept(pushing: Pushing) -> None:
-    pushing.service.script.append(status(429, Retry_After="90"))
-
-    assert await pushing.push() == Outcome(Verdict.FAILED, "the push service answered 429", 429, 90, True)
 
 
 @pytest.mark.parametrize(("is_known", "verdict"), [(False, Verdict.FAILED), (True, Verdict.BLOCKED)])
@@ -190,29 +173,9 @@ async def test_a_service_that_says_nothing_is_given_up(pushing: Pushing, pass_ti
     assert await unanswered == Outcome(Verdict.FAILED, "no answer in time")
 
 
-async def test_a_slow_service_does_not_delay_another(pushing: Pushing, clock: ManualClock) -> None:
-    async with web_push_service(clock) as slow:
-        slow.script.append(hang)
-        waiting = asyncio.create_task(pushing.provider.push(Browser().subscribe(slow), WEB_NOTICE))
-
-        assert await pushing.push() == DELIVERED
-        assert not waiting.done()
-        slow.released.set()
-        await waiting
-
-
-@each_row("host", ["127.0.0.1", "10.0.0.1", "[::1]", "169.254.169.254", "[fd00::1]"])
+@each_row("host", ["127.0.0.1", "inside.test"])
 async def test_an_endpoint_inside_the_network_is_not_connected_to(clock: ManualClock, host: str) -> None:
     token = Browser().subscribe(WebPushService(clock)).replace("/push/", f"https://{host}/push/", 1)
-
-    outcome = await push_once(token, clock, GUARDED)
-
-    assert outcome.verdict is Verdict.REFUSED
-    assert "is not public" in outcome.reason
-
-
-async def test_a_name_that_leads_inside_is_not_connected_to(clock: ManualClock) -> None:
-    token = Browser().subscribe(WebPushService(clock)).replace("/push/", "https://inside.test/push/", 1)
 
     async with WebPushProvider(GUARDED, clock, look_up=lambda host: ["127.0.0.1"]) as provider:
         outcome = await provider.push(token, WEB_NOTICE)
@@ -231,18 +194,6 @@ async def test_plain_http_is_for_development(clock: ManualClock, service: WebPus
 
     assert outcome == Outcome(Verdict.REFUSED, "the subscription's endpoint must be an https URL")
     assert service.received == []
-
-
-@each_row(
-    ("changed", "reason"),
-    [
-        (replace(WEB_PUSH, vapid_private_key=KEYS.public_key), "private key"),
-        (replace(WEB_PUSH, vapid_subject="push@example.org"), "subject"),
-    ],
-)
-def test_bad_credentials_fail_at_once(clock: ManualClock, changed: WebPushSettings, reason: str) -> None:
-    with pytest.raises(ValueError, match=f"the VAPID {reason}"):
-        WebPushProvider(changed, clock)
 
 
 async def test_credentials_and_capabilities_are_neither_logged_nor_shown(pushing: Pushing) -> None:
@@ -293,15 +244,12 @@ def judged(
 
 
 ANSWERS = [
-    *((code, Verdict.DELIVERED, "") for code in (200, 201, 202, 204, 299)),
+    *((code, Verdict.DELIVERED, "") for code in (200, 299)),
     *((code, Verdict.GONE, f"the push service answered {code}: no such subscription") for code in (404, 410)),
     (400, Verdict.REFUSED, "key"),
     (403, Verdict.REFUSED, "subscribe again"),
     (413, Verdict.REFUSED, "too large"),
-    *(
-        (code, Verdict.FAILED, f"the push service answered {code}")
-        for code in (100, 304, 307, 401, 402, 405, 406, 408, 418, 429, 500, 502, 503, 507, 599)
-    ),
+    *((code, Verdict.FAILED, f"the push service answered {code}") for code in (304, 401, 406, 429, 503)),
 ]
 
 
@@ -345,7 +293,6 @@ def test_a_known_service_that_refuses_the_token_blocks_and_a_subscription_with_a
     assert ("vapid_subject" in outcome.reason) is (verdict is Verdict.BLOCKED)
 
 
-@each_row("code", [401, 403])
-@each_row("body", [GOOGLE_BAD_TOKEN, MOZILLA_BAD_TOKEN, APPLE_BAD_TOKEN])
-def test_an_unknown_service_that_refuses_the_token_stops_nothing_else(code: int, body: bytes) -> None:
-    assert judged(code, body).verdict is not Verdict.BLOCKED
+def test_an_unknown_service_that_refuses_the_token_stops_nothing_else() -> None:
+    assert judged(401, MOZILLA_BAD_TOKEN).verdict is Verdict.FAILED
+    assert judged(403, GOOGLE_BAD_TOKEN).verdict is Verdict.REFUSED

@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 import pytest
 from Crypto.PublicKey import ECC
-from cryptography.exceptions import InvalidTag
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -44,6 +43,7 @@ def test_a_browsers_subscription_is_read() -> None:
     assert subscription.origin == "https://push.example.net"
     assert subscription.receiver_key.export_key(format="raw") == BROWSER.point
     assert base64url(subscription.auth_secret) == BROWSER.auth
+    assert not any(secret in repr(subscription) for secret in ("push.example.net", "0x"))
 
 
 def test_subscription_has_one_spelling() -> None:
@@ -78,22 +78,7 @@ def test_the_origin_is_the_audience(endpoint: str, origin: str) -> None:
     assert str(subscription.endpoint).rstrip("/") == endpoint
 
 
-def test_plain_http_is_for_development() -> None:
-    text = token(endpoint="http://127.0.0.1:8080/a")
-
-    with pytest.raises(ValueError, match="must be an https URL"):
-        read_subscription(text)
-    assert read_subscription(text, allow_http=True).origin == "http://127.0.0.1:8080"
-
-
-def test_nothing_of_it_is_shown() -> None:
-    text = repr(read_subscription(token()))
-
-    assert "push.example.net" not in text
-    assert "0x" not in text
-
-
-@each_row("text", ["", "fcm-token", "[]", '"a"', "{", '{"endpoint":NaN}', "[" * 2_000])
+@each_row("text", ["", "[]", '{"endpoint":NaN}', "[" * 2_000])
 def test_subscription_other_than_a_json_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must be a push subscription as JSON"):
         read_subscription(text)
@@ -104,7 +89,6 @@ def test_subscription_other_than_a_json_object_is_refused(text: str) -> None:
     [
         ({"endpoint": None}, "endpoint must be a URL"),
         ({"endpoint": "push.example.net/a"}, "endpoint must be an absolute http or https URL"),
-        ({"endpoint": "ftp://push.example.net/a"}, "endpoint must be an absolute"),
         ({"endpoint": "https://push.example.net/a b"}, "endpoint must be a URL of ASCII"),
         ({"endpoint": "https://push.example.net:0/"}, "endpoint names port 0"),
         ({"endpoint": "https://[::1/"}, "endpoint is not a URL"),
@@ -112,18 +96,13 @@ def test_subscription_other_than_a_json_object_is_refused(text: str) -> None:
         ({"endpoint": "https://push.example.net/#a"}, "no fragment"),
         ({"endpoint": "https://push.example.net/" + "a" * 2_048}, "at most 2048 characters"),
         ({"keys": None}, "has no keys"),
-        ({"keys": {}}, "key p256dh is missing"),
         ({"keys": {"p256dh": BROWSER.p256dh}}, "key auth is missing"),
         ({"keys": keys(p256dh=7)}, "key p256dh is missing"),
         ({"keys": keys(p256dh="+/+/")}, "key p256dh is not base64url"),
         ({"keys": keys(p256dh=base64url(BROWSER.point[:64]))}, "p256dh must hold 65 bytes, and holds 64"),
-        ({"keys": keys(p256dh=base64url(bytes(65)))}, "p256dh is not a point"),
         ({"keys": keys(p256dh=base64url(bytes(OFF_THE_CURVE)))}, "p256dh is not a point"),
-        ({"keys": keys(p256dh=base64url(b"\x04" + b"\xff" * 64))}, "p256dh is not a point"),
         ({"keys": keys(p256dh=base64url(b"\x02" + BROWSER.point[1:]))}, "p256dh is not a point"),
-        ({"keys": keys(auth="")}, "auth must hold 16 bytes, and holds 0"),
         ({"keys": keys(auth=base64url(bytes(17)))}, "auth must hold 16 bytes, and holds 17"),
-        ({"expirationTime": "soon"}, "expirationTime must be a number or null"),
         ({"expirationTime": True}, "expirationTime must be a number or null"),
         ({"more": "a" * 4_096}, "at most 4096 bytes"),
     ],
@@ -143,16 +122,6 @@ def with_room(size: int) -> PushNotice:
     """A notice whose JSON is so many bytes with an empty body."""
     empty = replace(WEB_NOTICE, body="", data={"more": ""})
     return replace(empty, data={"more": "a" * (size - len(written(empty)))})
-
-
-def test_the_notice_is_an_object_of_five_fields() -> None:
-    assert orjson.loads(written(WEB_NOTICE)) == {
-        "title": "New request",
-        "body": "Wallet asks für you 👋",
-        "url": "https://dapp.example.org/calls",
-        "id": "device-7.41",
-        "data": {"topic": "t-1"},
-    }
 
 
 def test_payload_that_just_fits_is_not_shortened() -> None:
@@ -177,14 +146,10 @@ def test_a_body_that_is_too_long_is_cut_at_a_character(body: str, size: int) -> 
         assert len(orjson.dumps(longer.body)) - len(orjson.dumps(shown)) + len(payload) > 3_993
 
 
-def test_payload_too_large_without_its_body_is_not_written() -> None:
+def test_payload_too_large_without_its_body_or_without_text_is_not_written() -> None:
     assert write_payload(replace(with_room(3_990), body="a" * 300)) is not None
     assert write_payload(replace(with_room(3_991), body="a" * 300)) is None
-
-
-@each_row("field", ["title", "body", "message_id"])
-def test_half_a_character_is_no_text(field: str) -> None:
-    assert write_payload(replace(WEB_NOTICE, **{field: "\ud83d"})) is None  # type: ignore[arg-type]
+    assert write_payload(replace(WEB_NOTICE, title="\ud83d")) is None  # half a character is no text
 
 
 @each_row(
@@ -198,7 +163,6 @@ def test_sizes_are_rounded_up_as_far_as_there_is_room(size: int, padding: int) -
 # RFC 8291, section 5 and appendix A.
 RFC_PLAINTEXT = b"When I grow up, I want to be a watermelon"
 RFC_AUTH = "BTBZMqHH6r4Tts7J_aSIgg"
-RFC_RECEIVER_PRIVATE = "q1dXpw3UpT5VOmu_cf_v6ih07Aems3njxI-JWgLcM94"
 RFC_RECEIVER_PUBLIC = (
     "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
 )
@@ -238,13 +202,6 @@ def test_the_example_of_the_rfc_comes_out_byte_for_byte() -> None:
     assert base64url(body) == RFC_BODY
 
 
-def test_the_decryption_of_these_tests_reads_the_example_too() -> None:
-    browser = Browser(number(RFC_RECEIVER_PRIVATE), from_base64url(RFC_AUTH))
-
-    assert browser.p256dh == RFC_RECEIVER_PUBLIC
-    assert browser.decrypt(from_base64url(RFC_BODY)) == RFC_PLAINTEXT
-
-
 @given(some.binary(max_size=3_900), some.integers(0, 93))
 def test_a_browser_reads_what_was_sent(plaintext: bytes, padding_bytes: int) -> None:
     browser = Browser()
@@ -263,10 +220,3 @@ def test_the_largest_message_is_4096_bytes_and_no_more() -> None:
         sealed(browser, bytes(LARGEST_PLAINTEXT_BYTES + 1))
     with pytest.raises(ValueError, match="at most 3993 bytes"):
         sealed(browser, bytes(LARGEST_PLAINTEXT_BYTES), 1)
-
-
-def test_another_browser_cannot_read_it() -> None:
-    body = sealed(Browser(), b"secret")
-
-    with pytest.raises(InvalidTag):
-        Browser().decrypt(body)

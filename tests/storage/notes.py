@@ -1,7 +1,11 @@
-"""Small transactions over two tables, from which the tests are made."""
+"""Small transactions over two tables, from which the tests are made, and a look into a file."""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 from bridge_server.kernel.signals import Touched
 from bridge_server.storage.database import Database, Statement, Transaction, Value
@@ -89,3 +93,9 @@ async def clear(database: Database) -> None:
         yield Statement("DELETE FROM events")
 
     await database.transaction(work)
+
+
+def ask(file: Path, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a statement, by a connection of its own to the file."""
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.execute(sql).fetchall()

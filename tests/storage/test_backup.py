@@ -12,7 +12,7 @@ import pytest
 
 from bridge_server.storage import backup as backup_module
 from bridge_server.storage.backup import BackupError, backup
-from bridge_server.storage.migrate import migrate, packaged_migrations
+from tests.storage.notes import ask
 from tests.support.drivers import make_notes_file
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
@@ -30,11 +30,6 @@ def database(tmp_path: Path) -> Path:
         connection.execute("INSERT INTO notes (name) VALUES ('kept')")
         connection.commit()
     return file
-
-
-def ask(file: Path, sql: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(file)) as connection:
-        return connection.execute(sql).fetchall()
 
 
 async def test_a_backup_under_load_holds_everything_that_was_answered_before_it(
@@ -68,32 +63,16 @@ async def test_a_backup_under_load_holds_everything_that_was_answered_before_it(
     assert before <= {name for (name,) in with_calls}
 
 
-async def test_a_server_starts_over_a_backup(server: RunningServer, tmp_path: Path) -> None:
-    await server.open_session()
+def test_a_database_that_another_program_holds_is_copied_for_its_owner_only(
+    database: Path, tmp_path: Path
+) -> None:
     target = tmp_path / "copy.sqlite3"
-    await asyncio.to_thread(backup, server.settings.database_file, target)
-
-    saved = migrate(target, packaged_migrations())
-
-    assert saved is None
-    assert ask(target, "SELECT count(*) FROM sessions") == [(1,)]
-
-
-def test_the_size_is_returned_and_the_copy_is_for_its_owner_only(database: Path, tmp_path: Path) -> None:
-    target = tmp_path / "copy.sqlite3"
-
-    size = backup(database, target)
+    with locked(database):
+        size = backup(database, target)
 
     assert size == target.stat().st_size > 0
     assert S_IMODE(target.stat().st_mode) == 0o600
     assert ask(target, "SELECT name FROM notes") == [("kept",)]
-
-
-def test_a_database_that_another_program_holds_is_copied_all_the_same(database: Path, tmp_path: Path) -> None:
-    with locked(database):
-        backup(database, tmp_path / "copy.sqlite3")
-
-    assert ask(tmp_path / "copy.sqlite3", "SELECT name FROM notes") == [("kept",)]
 
 
 def test_a_database_whose_name_has_odd_characters_is_copied(database: Path, tmp_path: Path) -> None:
@@ -138,20 +117,6 @@ def test_a_file_that_is_not_a_database_is_not_copied(tmp_path: Path, content: by
     assert [path.name for path in tmp_path.iterdir()] == ["odd.sqlite3"]
 
 
-def test_a_damaged_database_leaves_no_copy_behind(database: Path, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
-        connection.executescript("INSERT INTO notes (name, data) VALUES ('large', zeroblob(400000));")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    content = bytearray(database.read_bytes())
-    content[4_096:40_960] = b"\xa5" * 36_864
-    database.write_bytes(content)
-
-    with pytest.raises(BackupError):
-        backup(database, tmp_path / "copy.sqlite3")
-
-    assert not list(tmp_path.glob("copy*"))
-
-
 def test_a_copy_that_does_not_pass_its_check_is_not_kept(database: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")
@@ -182,22 +147,6 @@ def test_of_two_copies_to_one_name_the_second_is_refused_and_the_first_is_whole(
     assert sizes == [target.stat().st_size]
     assert ask(target, "SELECT name FROM notes") == [("kept",)]
     assert [path.name for path in tmp_path.glob("copy*")] == ["copy.sqlite3"]
-
-
-def test_a_copy_that_is_taken_away_before_its_check_is_a_failure(
-    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    check = backup_module._check
-
-    def check_nothing(file: Path) -> None:
-        file.unlink()
-        check(file)
-
-    monkeypatch.setattr(backup_module, "_check", check_nothing)
-    with pytest.raises(BackupError, match="failed"):
-        backup(database, tmp_path / "copy.sqlite3")
-
-    assert not list(tmp_path.glob("copy*"))
 
 
 def test_what_a_killed_process_left_is_removed_and_what_a_living_one_writes_is_not(

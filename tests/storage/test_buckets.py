@@ -33,7 +33,6 @@ from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.web.limits import BucketStore, SavedBucket, save
 from tests.support.clock import ManualClock
 from tests.support.postgres import PostgresServer, connected, needs_postgres
-from tests.support.rows import each_row
 from tests.support.waiting import eventually
 
 # Token buckets on disk: those that are not full, and no others for long.
@@ -41,25 +40,6 @@ from tests.support.waiting import eventually
 
 def bucket(name: str, full_at_us: int, key: str = "192.0.2.1") -> SavedBucket:
     return SavedBucket(name, key, full_at_us, interval_us=10)
-
-
-async def test_the_last_saved_state_is_loaded(rooms: Database) -> None:
-    await rooms.transaction(partial(save, [bucket("sessions", 1_000), bucket("requests", 2_000)]))
-    await rooms.transaction(partial(save, [bucket("sessions", 5_000)]))
-
-    loaded = await BucketStore(rooms).load(now_us=0)
-
-    assert sorted(loaded) == [bucket("requests", 2_000), bucket("sessions", 5_000)]
-
-
-@each_row(("now_us", "is_loaded"), [(999, True), (1_000, False), (1_001, False)])
-async def test_a_bucket_that_is_full_again_is_not_loaded(
-    rooms: Database, now_us: int, is_loaded: bool
-) -> None:
-    saved = bucket("sessions", 1_000)
-    await rooms.transaction(partial(save, [saved]))
-
-    assert await BucketStore(rooms).load(now_us) == ([saved] if is_loaded else [])
 
 
 async def test_buckets_that_are_full_again_are_swept_in_slices(rooms: Database) -> None:
@@ -76,7 +56,7 @@ async def test_buckets_that_are_full_again_are_swept_in_slices(rooms: Database) 
     assert await store.load(now_us=0) == [left]
 
 
-# The accounts' buckets in SQL, against a plain model: a number of tokens that refills as time goes by.
+# The accounts' buckets in SQL, against those in memory.
 
 NOW = 1_800_000_000_000_000
 NOTHING_ELSE = Outdated(0, 0, 0)
@@ -91,40 +71,35 @@ INSERT INTO type_set_members (type, type_set) VALUES (1, 1)
 """
 
 
-@dataclass(slots=True)
-class ModelBucket:
-    """Tokens in units of one microsecond of refilling, as of the last attempt.
+@dataclass
+class BucketInMemory:
+    """A bucket by the arithmetic of `token_bucket`, which is held against a plain model of its own."""
 
-    The clock going back takes away what had come back since, down to none at all.
-    """
+    full_at_us: int = 0
+    interval_us: int | None = None
 
-    limit: Limit
-    level_us: int
-    seen_us: int
-
-    def take(self, now_us: int) -> int:
-        """Spend a token; returns 0, or the microseconds until there is one."""
-        self.level_us = max(0, min(self.limit.window_us, self.level_us + now_us - self.seen_us))
-        self.seen_us = now_us
-        if self.level_us < self.limit.interval_us:
-            return self.limit.interval_us - self.level_us
-        self.level_us -= self.limit.interval_us
-        return 0
+    def spend(self, limit: Limit, tokens: int, now_us: int) -> Spending:
+        before_us = self.interval_us or limit.interval_us
+        anew_us = reckoned_anew(self.full_at_us, now_us, before_us, limit.interval_us, limit.gain)
+        spending = spend(limit, anew_us, now_us, tokens)
+        if spending.full_at_us < now_us:  # more was given back than it owed
+            spending = spend(limit, now_us, now_us, cost=0)
+        self.full_at_us, self.interval_us = spending.full_at_us, limit.interval_us
+        return spending
 
 
 @dataclass(slots=True)
 class Model:
     limit: Limit
-    buckets: dict[str, ModelBucket] = field(default_factory=dict)
+    buckets: dict[str, BucketInMemory] = field(default_factory=dict)
 
     def send(self, keys: Sequence[str], now_us: int) -> dict[str, int]:
         """The waiting time of each key that is limited."""
         waits = {}
         for key in dict.fromkeys(keys):
-            full = ModelBucket(self.limit, self.limit.window_us, now_us)
-            wait = self.buckets.setdefault(key, full).take(now_us)
-            if wait:
-                waits[key] = wait
+            spending = self.buckets.setdefault(key, BucketInMemory()).spend(self.limit, 1, now_us)
+            if not spending.allowed:
+                waits[key] = spending.retry_after_us
         return waits
 
 
@@ -194,22 +169,16 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     loop.stop()
 
 
-@given(limit=limits, steps=steps_anywhere)
-def test_limits_and_waiting_times_of_accounts_agree_with_the_model(
-    shared: Shared, limit: Limit, steps: Steps
+@given(limits, st.tuples(st.just(False), steps_anywhere) | st.tuples(st.just(True), steps_forwards))
+def test_limits_of_accounts_agree_with_the_model_also_when_full_buckets_are_forgotten(
+    shared: Shared, limit: Limit, run: tuple[bool, Steps]
 ) -> None:
     loop, database, store = shared
-    loop.run(_compare(database, store, limit, steps, is_swept=False))
-
-
-@given(limit=limits, steps=steps_forwards)
-def test_to_forget_full_buckets_changes_nothing(shared: Shared, limit: Limit, steps: Steps) -> None:
-    loop, database, store = shared
-    loop.run(_compare(database, store, limit, steps, is_swept=True))
+    loop.run(_compare(database, store, limit, *run))
 
 
 async def _compare(
-    database: SqliteDatabase, store: NotifyStore, limit: Limit, steps: Steps, *, is_swept: bool
+    database: SqliteDatabase, store: NotifyStore, limit: Limit, is_swept: bool, steps: Steps
 ) -> None:
     await empty(database)
     model, now_us = Model(limit), NOW
@@ -223,60 +192,6 @@ async def _compare(
 
         assert {key: failure.retry_after_us for key, failure in failures.items()} == expected
         assert {failure.reason for failure in failures.values()} <= {FailureReason.RATE_LIMITED}
-
-
-@pytest.mark.parametrize(("passed_us", "is_there"), [(999, True), (1_000, False)])
-async def test_a_bucket_is_swept_once_it_is_full_and_not_before(
-    tmp_path: Path, passed_us: int, is_there: bool
-) -> None:
-    limit = Limit("account", burst=3, interval_us=1_000)
-    async with opened_store(tmp_path) as (database, store):
-        await send(store, limit, ACCOUNTS, NOW - 1_000)
-        await send(store, limit, ACCOUNTS[:1], NOW - 1_000)
-
-        await store.sweep((NOW - 1_000) // 1_000 + passed_us // 1_000, NOTHING_ELSE)
-
-        rows = await database.read("SELECT account FROM account_buckets ORDER BY account")
-        assert rows == ([(1,), (2,), (3,), (4,)] if is_there else [(1,)])
-
-
-async def test_a_bucket_is_swept_in_its_time_though_the_clock_was_set_back(tmp_path: Path) -> None:
-    limit = Limit("account", burst=2, interval_us=1_000)
-    back_us = NOW - 10**15
-    async with opened_store(tmp_path) as (database, store):
-        await send(store, limit, ACCOUNTS[:1], NOW)
-        await send(store, limit, ACCOUNTS[:1], back_us)
-
-        left = []
-        for passed_us in (1_000, 2_000):
-            await store.sweep((back_us + passed_us) // 1_000, NOTHING_ELSE)
-            left += await database.read("SELECT count(*) FROM account_buckets")
-
-    assert left == [(1,), (0,)]
-
-
-async def test_buckets_are_swept_in_slices_and_none_is_looked_at_for_ever(tmp_path: Path) -> None:
-    async with opened_store(tmp_path) as (database, store):
-
-        def fill() -> Transaction[None]:
-            yield Statement("DELETE FROM account_buckets")
-            yield Statement(
-                """
-                WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 2300)
-                INSERT INTO account_buckets (project, account, full_at_us, interval_us, sweep_at_us)
-                SELECT 1, n, 1000000 + (n % 2) * 1000000, 1000000, 1000000 FROM numbers
-                """
-            )
-
-        await database.transaction(fill)
-
-        slices = [await store.sweep(1_000, NOTHING_ELSE) for _ in range(12)]
-
-        assert slices[-1] == 0
-        assert max(slices) <= 1_000
-        assert await database.read("SELECT count(*), min(full_at_us) FROM account_buckets") == [
-            (1_150, 2_000_000)
-        ]
 
 
 # Token buckets that two processes spend from: exact, by the arithmetic of the buckets in memory.
@@ -339,71 +254,6 @@ async def test_two_processes_spend_exactly_what_there_is(processes: Sequence[Sha
 
 
 @needs_postgres
-async def test_charges_of_one_moment_are_refused_from_the_first_too_many(
-    processes: Sequence[SharedBuckets],
-) -> None:
-    limit = Limit("calls", burst=10, interval_us=HOUR_US)
-
-    spent = await asyncio.gather(*(processes[0].spend(limit, "a", 1) for _ in range(100)))
-
-    found = [(each.spending.allowed, each.spending.remaining) for each in spent]
-    assert found == [(True, left) for left in range(9, -1, -1)] + [(False, 0)] * 90
-    assert spent[-1].spending.retry_after_us == HOUR_US
-
-
-@needs_postgres
-async def test_a_large_charge_that_is_refused_leaves_room_for_small_ones(
-    processes: Sequence[SharedBuckets],
-) -> None:
-    limit = Limit("bytes", burst=10, interval_us=HOUR_US)
-
-    asked = [4, 7, 9, 5, 1, 2]
-    outcomes = await asyncio.gather(*(allowed(processes[0], limit, "a", tokens) for tokens in asked))
-
-    assert outcomes == [True, False, False, True, True, False]
-
-
-@needs_postgres
-async def test_a_charge_of_more_than_a_whole_bucket_is_refused(processes: Sequence[SharedBuckets]) -> None:
-    limit = Limit("calls", burst=2, interval_us=HOUR_US)
-
-    assert not await allowed(processes[0], limit, "a", 3)
-    assert await allowed(processes[1], limit, "a", 2)
-
-
-@needs_postgres
-async def test_returned_tokens_can_be_spent_by_another_process(processes: Sequence[SharedBuckets]) -> None:
-    first, second = processes
-    limit = Limit("calls", burst=2, interval_us=HOUR_US)
-    assert await allowed(first, limit, "a", 2)
-    assert not await allowed(second, limit, "a")
-
-    await first.spend(limit, "a", -1)
-
-    assert [await allowed(second, limit, "a"), await allowed(second, limit, "a")] == [True, False]
-
-
-@needs_postgres
-async def test_extra_tokens_are_had_only_if_there_are_as_many(processes: Sequence[SharedBuckets]) -> None:
-    limit = Limit("calls", burst=10, interval_us=HOUR_US)
-
-    asked = [await processes[0].spend(limit, "a", 1, extra=3) for _ in range(5)]
-
-    found = [(each.spending.allowed, each.extra, each.spending.remaining) for each in asked]
-    assert found == [(True, 3, 6), (True, 3, 2), (True, 0, 1), (True, 0, 0), (False, 0, 0)]
-
-
-@needs_postgres
-async def test_extra_tokens_are_one_callers_of_a_moment(processes: Sequence[SharedBuckets]) -> None:
-    limit = Limit("calls", burst=100, interval_us=HOUR_US)
-
-    spent = await asyncio.gather(*(processes[0].spend(limit, "a", 1, extra=5) for _ in range(10)))
-
-    assert [each.extra for each in spent] == [0] * 9 + [5]
-    assert spent[-1].spending.remaining == 85
-
-
-@needs_postgres
 async def test_a_clock_that_is_a_little_behind_takes_nothing_of_the_debt(
     url: str, clock: ManualClock
 ) -> None:
@@ -453,23 +303,6 @@ async def test_a_lock_in_the_database_is_no_reason_to_let_through(
             await processes[0].spend(LIMITS[0], "a", 1)
 
     assert await allowed(processes[0], LIMITS[0], "a")
-
-
-@dataclass
-class BucketInMemory:
-    """The bucket in memory."""
-
-    full_at_us: int = 0
-    interval_us: int | None = None
-
-    def spend(self, limit: Limit, tokens: int, now_us: int) -> Spending:
-        before_us = self.interval_us or limit.interval_us
-        anew_us = reckoned_anew(self.full_at_us, now_us, before_us, limit.interval_us, limit.gain)
-        spending = spend(limit, anew_us, now_us, tokens)
-        if spending.full_at_us < now_us:  # more was given back than it owed
-            spending = spend(limit, now_us, now_us, cost=0)
-        self.full_at_us, self.interval_us = spending.full_at_us, limit.interval_us
-        return spending
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,8 @@ from bridge_server.storage.connection import LogFile, open_connection
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.group_commit import SizeLimit
 from bridge_server.storage.sqlite import Checkpointer, SqliteDatabase
-from tests.support.clock import PassTime
 from tests.support.drivers import make_notes_file
-from tests.support.waiting import eventually, locked
+from tests.support.waiting import eventually
 
 MEGABYTE = 2**20
 
@@ -73,17 +72,6 @@ async def test_the_log_is_used_over_again_and_so_stays_short(database: SqliteDat
     assert database.figures()["log_bytes"] < (60 + tries) * MEGABYTE
 
 
-async def test_committed_pages_move_into_the_database_file_without_a_request(
-    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sqlite, "_WORTHWHILE_BYTES", 0)
-    assert database.path.stat().st_size < MEGABYTE
-
-    await write_a_megabyte(database)
-
-    await eventually(lambda: database.path.stat().st_size >= MEGABYTE)
-
-
 def becomes_empty(database: SqliteDatabase) -> Callable[[], Awaitable[bool]]:
     async def is_empty() -> bool:
         return database.figures()["log_bytes"] == 0
@@ -100,17 +88,6 @@ async def test_the_log_is_truncated_after_a_while_without_writes(
 
     await eventually(becomes_empty(database))
     assert database.path.stat().st_size >= MEGABYTE
-
-
-async def test_a_log_is_left_alone_between_two_writes(
-    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch, pass_time: PassTime
-) -> None:
-    monkeypatch.setattr(sqlite, "_QUIET_SECONDS", 3600.0)
-    await write_a_megabyte(database)
-    for _ in range(20):
-        await pass_time(1)
-
-    assert database.figures()["log_bytes"] >= MEGABYTE
 
 
 @contextmanager
@@ -139,24 +116,6 @@ async def test_no_write_waits_for_a_checkpoint_that_a_reader_stops(
         await eventually(becomes_empty(database))
 
 
-async def test_a_log_that_grew_long_is_cut_down_by_the_write_that_begins_it_anew(
-    monkeypatch: pytest.MonkeyPatch, frequent: None, tmp_path: Path, events: Events
-) -> None:
-    monkeypatch.setattr(connection, "LOG_LIMIT_BYTES", 2 * MEGABYTE)
-    database = SqliteDatabase(make_notes_file(tmp_path), events)
-    async with database.opened():
-        with snapshot(database.path):
-            for _ in range(10):
-                await write_a_megabyte(database)
-        assert database.figures()["log_bytes"] > 8 * MEGABYTE
-
-        async def is_cut_down() -> bool:
-            await write_a_megabyte(database)
-            return database.figures()["log_bytes"] <= 2 * MEGABYTE
-
-        await eventually(is_cut_down)
-
-
 async def test_a_log_that_never_comes_to_rest_is_begun_anew_all_the_same(
     monkeypatch: pytest.MonkeyPatch, frequent: None, tmp_path: Path, events: Events
 ) -> None:
@@ -183,17 +142,6 @@ async def test_a_log_that_never_comes_to_rest_is_begun_anew_all_the_same(
         await eventually(stops_growing)
 
 
-async def test_a_database_that_is_held_for_a_while_does_not_end_the_checkpointing(
-    impatient: None, database: SqliteDatabase, eager: None, pass_time: PassTime
-) -> None:
-    with locked(database.path):
-        for _ in range(20):
-            await pass_time(1)
-    await write_a_megabyte(database)
-
-    await eventually(lambda: database.figures()["log_bytes"] == 0)
-
-
 async def test_a_checkpoint_that_fails_is_tried_again(eager: None, tmp_path: Path) -> None:
     file = make_notes_file(tmp_path)
     checkpointer = Checkpointer(LogFile(file), SizeLimit(None, LogFile(file)))
@@ -211,15 +159,3 @@ async def test_a_checkpoint_that_fails_is_tried_again(eager: None, tmp_path: Pat
                 await eventually(lambda: LogFile(file).size_bytes == 0)
     finally:
         await own.close()
-
-
-def test_a_log_that_is_not_there_has_no_size(tmp_path: Path) -> None:
-    assert LogFile(tmp_path / "bridge.sqlite3").size_bytes == 0
-
-
-async def test_closing_leaves_no_log_behind(frequent: None, tmp_path: Path, events: Events) -> None:
-    database = SqliteDatabase(make_notes_file(tmp_path), events)
-    async with database.opened():
-        await write_a_megabyte(database)
-
-    assert not database.path.with_name("notes.sqlite3-wal").exists()

@@ -12,7 +12,7 @@ import pytest
 
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
-from bridge_server.kernel.signals import Key, Signals, Touched
+from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage.database import Database, ForEach, Row, Statement, Transaction, Turn, Turns, Value
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import (
@@ -63,17 +63,6 @@ async def write_at_once(database: Database, count: int) -> list[Any]:
 # Results
 
 
-async def test_a_transaction_returns_its_result_whether_it_asks_for_something_or_not(
-    database: Database,
-) -> None:
-    def work() -> Transaction[int]:
-        yield from ()
-        return 7
-
-    assert await database.transaction(put("a", "text")) == "text"
-    assert await database.transaction(work) == 7
-
-
 async def test_a_transaction_is_sent_the_rows_of_what_it_asks_and_sees_its_own_changes(
     database: Database,
 ) -> None:
@@ -103,12 +92,9 @@ async def test_a_statement_for_each_of_many_parameters_says_how_many_rows_it_cha
 @each_row(
     ("sql", "changed"),
     [
-        ("UPDATE notes SET number = 1", 3),
         ("\nUPDATE notes SET number = 1 WHERE name > 'a'", 2),
         ("UPDATE notes SET number = 1 WHERE name = 'none'", 0),
         ("DELETE FROM notes", 3),
-        ("DELETE FROM notes WHERE name = 'b'", 1),
-        ("INSERT INTO notes (name) VALUES ('d')", 1),
         ("INSERT INTO notes (name) VALUES ('a'), ('d') ON CONFLICT (name) DO UPDATE SET text = 'x'", 2),
         ("INSERT INTO notes (name) VALUES ('a'), ('d') ON CONFLICT (name) DO NOTHING", 1),
         ("INSERT INTO notes (name) SELECT text || name FROM notes WHERE name < 'c'", 2),
@@ -206,20 +192,6 @@ async def test_a_caller_may_leave_at_any_moment(database: Database, heard: list[
     assert heard == [("note", name) for name in stored]
 
 
-@each_row("turns", TURNS)
-async def test_a_failing_transaction_whose_caller_left_leaves_no_trace(
-    database: Database, heard: list[Key], turns: int
-) -> None:
-    await clear(database)
-    heard.clear()
-    await left(database, fail_after_writing, turns)
-
-    await database.transaction(put("b", "text"))
-
-    assert await names(database) == ["b"]
-    assert heard == [("note", "b")]
-
-
 async def called(database: Database, begin: Callable[[], Transaction[Any]]) -> Any:
     """A caller, who may leave before it has begun."""
     return await database.transaction(begin)
@@ -232,35 +204,6 @@ async def left(database: Database, begin: Callable[[], Transaction[Any]], turns:
     task.cancel()
     await asyncio.wait([task])
     task.cancelled() or task.exception()
-
-
-async def test_every_second_caller_may_leave_while_the_others_are_answered(database: Database) -> None:
-    tasks = [asyncio.create_task(called(database, put(f"{number:04}", "x"))) for number in range(400)]
-    await turn(1)
-    for number, task in enumerate(tasks[::2]):
-        task.cancel()
-        await turn(number % 4)
-
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-
-    assert outcomes[1::2] == ["x"] * 200
-    assert await names(database) == [f"{number:04}" for number in range(400)]
-
-
-async def test_a_transaction_of_many_steps_is_whole_though_its_caller_left(database: Database) -> None:
-    def work() -> Transaction[None]:
-        for number in range(500):
-            yield Statement("INSERT INTO notes (name) VALUES (?)", (f"{number:04}",))
-
-    tasks = []
-    for turns in TURNS:
-        tasks.append(asyncio.create_task(called(database, work)))
-        await turn(turns + 1)
-        tasks[-1].cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    await database.transaction(put("last", "text"))
-
-    assert len(await names(database)) == 501
 
 
 # Order, and transactions that share a commit
@@ -304,26 +247,6 @@ async def test_transactions_that_wait_together_share_a_commit(database: Database
     assert figures.get("runs_again", 0) == 0
 
 
-async def test_a_commit_that_is_just_full_is_one(database: Database) -> None:
-    most = 256 if isinstance(database, SqliteDatabase) else 128
-
-    await write_at_once(database, most)
-
-    assert database.figures()["commits"] == 1  # type: ignore[attr-defined]
-
-
-async def test_writers_who_go_on_writing_keep_sharing(database: Database) -> None:
-    async def writer(number: int) -> None:
-        for turn_number in range(20):
-            await database.transaction(put(f"{number}", str(turn_number)))
-
-    await asyncio.gather(*(writer(number) for number in range(64)))
-
-    figures = database.figures()  # type: ignore[attr-defined]
-    assert figures["transactions"] == 64 * 20
-    assert figures["commits"] <= 64 * 20 / 8
-
-
 @pytest.fixture
 def few_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten writes may wait. To be named before the database."""
@@ -358,42 +281,7 @@ async def test_a_change_is_announced_when_others_can_read_it(database: Database,
     assert await asyncio.gather(*reads) == ["x"] * 100
 
 
-async def test_an_announcement_reaches_its_waiter_before_the_writer_goes_on(
-    database: Database, heard: list[Key]
-) -> None:
-    await database.transaction(put("a", "text"))
-
-    assert heard == [("note", "a")]
-
-
-async def test_everyone_of_5000_who_wake_after_a_commit_reads_the_new_value(
-    database: Database, events: Events
-) -> None:
-    await database.transaction(put("a", "old"))
-    signals = Signals()
-    signals.subscribe_to(events)
-
-    async def new_text() -> Value:
-        text = await text_of(database, "a")
-        return text if text != "old" else None
-
-    waiters = [asyncio.create_task(signals.wait_for(("note", "a"), new_text, 60)) for _ in range(5_000)]
-    while signals.waiting < 5_000:
-        await turn(1)
-    await database.transaction(put("a", "new"))
-
-    assert await asyncio.gather(*waiters) == ["new"] * 5_000
-
-
 # Reads
-
-
-async def test_a_read_returns_all_rows_in_their_order(database: Database) -> None:
-    await asyncio.gather(*(database.transaction(put(name, name.upper())) for name in "cab"))
-
-    rows = await database.read("SELECT name, text FROM notes WHERE name <> ? ORDER BY name", ("b",))
-
-    assert rows == [("a", "A"), ("c", "C")]
 
 
 async def test_a_read_that_is_not_sql_fails_alone(database: Database) -> None:
@@ -447,13 +335,6 @@ async def test_a_reader_does_not_see_half_of_a_transaction(database: Database) -
 
         assert notes == events
     await writing
-
-
-@each_row("readers", [1, 64, 65, 1_000])
-async def test_any_number_may_read_at_once(database: Database, readers: int) -> None:
-    await database.transaction(put("a", "text"))
-
-    assert await asyncio.gather(*(text_of(database, "a") for _ in range(readers))) == ["text"] * readers
 
 
 @each_row("turns", TURNS)

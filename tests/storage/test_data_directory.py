@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-from collections.abc import Callable
 from pathlib import Path
 from stat import S_IMODE, S_ISDIR
 from threading import Thread
@@ -87,22 +86,15 @@ def test_a_command_that_looks_whether_a_server_runs_does_not_keep_one_from_start
     assert starts == [True]
 
 
-def test_a_directory_that_is_held_is_refused_with_the_process_that_holds_it(tmp_path: Path) -> None:
-    with held(tmp_path), pytest.raises(DataDirectoryError) as caught, held(tmp_path):
-        pass
-
-    assert f"process {os.getpid()}" in str(caught.value)
-    assert str(tmp_path) in str(caught.value)
-
-
 def test_a_lock_file_that_was_deleted_lets_no_second_server_in(tmp_path: Path) -> None:
     with held(tmp_path):
         (tmp_path / "lock").unlink()
         assert is_held(tmp_path)
 
         for _ in range(2):
-            with pytest.raises(DataDirectoryInUseError), held(tmp_path):
+            with pytest.raises(DataDirectoryInUseError) as caught, held(tmp_path):
                 pass
+            assert str(tmp_path) in str(caught.value)
 
         assert is_held(tmp_path)
     assert not is_held(tmp_path)
@@ -194,31 +186,11 @@ async def test_everything_a_server_leaves_in_it_is_for_its_owner_only(server: Ru
 _PATIENCE_SECONDS = 60.0
 
 
-def has_directory(data_dir: Path) -> bool:
-    """Whether the start has made the directory."""
-    return data_dir.exists()
-
-
-def has_lock(data_dir: Path) -> bool:
-    """Whether the start has taken the lock."""
-    return (data_dir / "lock").exists()
-
-
-def makes_database(data_dir: Path) -> bool:
-    """Whether the start writes the schema, or has written it."""
-    return any(data_dir.glob("bridge.sqlite3*"))
-
-
-def has_database(data_dir: Path) -> bool:
-    """Whether the database has its name."""
-    return (data_dir / "bridge.sqlite3").exists()
-
-
-@each_row("is_time", [has_directory, has_lock, makes_database, has_database])
-def test_a_first_start_that_was_killed_is_begun_anew(tmp_path: Path, is_time: Callable[[Path], bool]) -> None:
+@each_row("made", ["lock", "bridge.sqlite3*", "bridge.sqlite3"])
+def test_a_first_start_that_was_killed_is_begun_anew(tmp_path: Path, made: str) -> None:
     data_dir, deadline = tmp_path / "data", monotonic() + _PATIENCE_SECONDS
     with running_command("serve", "--port", "0", "--data-dir", data_dir) as first:
-        while not is_time(data_dir):
+        while not any(data_dir.glob(made)):
             assert monotonic() < deadline
             sleep(0.0002)
         first.process.kill()

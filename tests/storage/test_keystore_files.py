@@ -18,7 +18,7 @@ from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.wallet import keystore_files
 from bridge_server.wallet.keystore_files import KeystoreFiles
-from bridge_server.wallet.models import AccountExistsError, Address, UnknownAccountError
+from bridge_server.wallet.models import AccountExistsError, Address
 from tests.support.clock import ManualClock
 
 KEY = SigningKey((1).to_bytes(32))
@@ -60,15 +60,6 @@ def names(path: Path) -> Sequence[str]:
     return sorted(file.name for file in path.iterdir())
 
 
-def test_a_directory_that_is_not_there_has_no_accounts_and_is_not_made(
-    directory: KeystoreFiles, path: Path
-) -> None:
-    assert directory.addresses() == []
-    with pytest.raises(UnknownAccountError):
-        directory.read(ADDRESS)
-    assert not path.exists()
-
-
 def test_a_written_file_is_named_as_geth_names_it_is_its_owners_and_is_read_by_another_instance(
     directory: KeystoreFiles, path: Path
 ) -> None:
@@ -79,16 +70,6 @@ def test_a_written_file_is_named_as_geth_names_it_is_its_owners_and_is_read_by_a
     assert names(path) == [f"UTC--2027-01-15T08-00-00.000000000Z--{DIGITS}"]
     assert directory.file(ADDRESS) == path / names(path)[0]
     assert (mode(directory.file(ADDRESS)), mode(path), mode(path.parent)) == (0o600, 0o700, 0o700)
-
-
-def test_an_account_is_never_written_twice(directory: KeystoreFiles, path: Path) -> None:
-    directory.write(ADDRESS, key_file(1))
-
-    with pytest.raises(AccountExistsError):
-        directory.write(ADDRESS, b"another file")
-
-    assert directory.read(ADDRESS) == key_file(1)
-    assert len(names(path)) == 1
 
 
 def test_one_of_many_writers_of_an_account_wins(path: Path) -> None:
@@ -104,15 +85,6 @@ def test_one_of_many_writers_of_an_account_wins(path: Path) -> None:
 
     assert sum(written) == 1
     assert len(names(path)) == 1
-
-
-def test_many_who_write_different_accounts_all_succeed(directory: KeystoreFiles) -> None:
-    with ThreadPoolExecutor(8) as threads:
-        for number in range(1, 25):
-            address = Address(SigningKey(number.to_bytes(32)).address.lower())
-            threads.submit(directory.write, address, key_file(number))
-
-    assert len(directory.addresses()) == 24
 
 
 def test_a_file_of_a_killed_writer_does_no_harm(directory: KeystoreFiles, path: Path) -> None:
@@ -149,21 +121,6 @@ def test_a_file_that_appears_within_the_directorys_tick_is_noticed(
     directory.addresses()
 
     (path / "key").write_bytes(key_file(1))
-    os.utime(path, ns=(ns, ns))
-
-    assert directory.addresses() == [ADDRESS]
-
-
-def test_a_directory_that_has_settled_is_not_read_again(
-    directory: KeystoreFiles, path: Path, seconds: list[float]
-) -> None:
-    directory.write(ADDRESS, key_file(1))
-    directory.addresses()
-    seconds.append(1002.0)
-    directory.addresses()
-    ns = path.stat().st_mtime_ns
-
-    (path / "unseen").write_bytes(key_file(2))
     os.utime(path, ns=(ns, ns))
 
     assert directory.addresses() == [ADDRESS]
@@ -235,23 +192,6 @@ def test_a_directory_that_is_a_file_is_an_error(directory: KeystoreFiles, path: 
     for act in (directory.addresses, lambda: directory.read(ADDRESS), lambda: directory.write(ADDRESS, b"")):
         with pytest.raises(UnavailableError, match=f"{path}, cannot be used: "):
             act()
-
-
-def test_a_directory_that_could_not_be_read_is_read_again_at_once(
-    directory: KeystoreFiles, path: Path
-) -> None:
-    path.parent.mkdir()
-    path.touch()
-    ns = path.stat().st_mtime_ns
-    with pytest.raises(UnavailableError):
-        directory.addresses()
-
-    path.unlink()
-    path.mkdir()
-    (path / "key").write_bytes(key_file(1))
-    os.utime(path, ns=(ns, ns))
-
-    assert directory.addresses() == [ADDRESS]
 
 
 def test_a_file_may_be_a_link_to_another_place(directory: KeystoreFiles, path: Path) -> None:

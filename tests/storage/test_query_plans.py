@@ -13,17 +13,8 @@ from typing import Any
 
 import pytest
 
-from bridge_server.assembly.postgres import PostgresBackend
-from bridge_server.assembly.postgres_overrides import HEAVY, OVERRIDES
-from bridge_server.inbox import store as inbox_sql
-from bridge_server.kernel.clock import SystemClock
-from bridge_server.kernel.events import Events
-from bridge_server.notify import store as notify_sql
-from bridge_server.outbox import store as outbox_store
-from bridge_server.relay import store as relay_sql
-from bridge_server.settings.settings import Settings
+from bridge_server.assembly.postgres_overrides import OVERRIDES
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.storage.postgres import database
 from bridge_server.storage.postgres.statements import translated
 from tests.support.engines import STATEMENTS, parameter_count
 from tests.support.postgres import PostgresServer, connected, needs_postgres
@@ -43,12 +34,6 @@ _OF_TEST_MODE = {"bridge_server.testmode.service.COUNT"}
 
 # The list of projects is short, and an operator asks for it; that of hosts that answer is kept short.
 _SHORT_TABLES = {"outbox_hosts", "projects"}
-
-
-# Statements that mean all rows of one project, or as many as they say.
-_ALL_OF_A_PROJECT = {
-    "bridge_server.projects.store.SWEEP_DELETED[1]",
-}
 
 
 @pytest.fixture(scope="module")
@@ -97,18 +82,12 @@ def test_accounts_are_looked_up_and_not_looked_for_among_all_of_a_project(file: 
     searches = ("SEARCH subscriptions ", "SEARCH account_buckets ")
     whole = {
         (name, step)
-        for name in STATEMENTS.keys() - _ALL_OF_A_PROJECT
+        for name in STATEMENTS
         for step in plan(file, STATEMENTS[name])
         if step.startswith(searches) and "(project=?)" in step and "SWEEP_DELETED" not in name
     }
 
     assert whole == set()
-
-
-def test_statements_listed_as_scanning_a_project_do(file: Path) -> None:
-    assert STATEMENTS.keys() >= _ALL_OF_A_PROJECT
-    for name in _ALL_OF_A_PROJECT:
-        assert any("subscriptions" in step and "(project=?)" in step for step in plan(file, STATEMENTS[name]))
 
 
 @each_row("name", sorted(_WALKS))
@@ -128,12 +107,6 @@ def test_queues_and_their_messages_are_found_in_the_index_in_their_order(file: P
     assert following == ["SEARCH outbox USING INDEX outbox_due (destination=? AND queue=?)"]
 
 
-def test_messages_queued_for_a_device_are_counted_in_an_index(file: Path) -> None:
-    steps = plan(file, STATEMENTS["bridge_server.projects.devices._STATES"])
-
-    assert any(step.startswith("SEARCH outbox USING") and "outbox_by_device" in step for step in steps)
-
-
 def test_to_delete_a_row_no_table_is_walked_through_for_what_refers_to_it(file: Path) -> None:
     known = references(file)
     assert {("call_statuses", "call"), ("sendings", "project"), ("type_set_members", "type")} <= set(known)
@@ -146,26 +119,6 @@ def test_to_delete_a_row_no_table_is_walked_through_for_what_refers_to_it(file: 
     ]
 
     assert walked == []
-
-
-def test_the_planner_is_asked_about_every_room() -> None:
-    modules = {name.rsplit(".", 1)[0].removeprefix("bridge_server.") for name in STATEMENTS}
-
-    assert modules >= {
-        "inbox.devices",
-        "inbox.sign_in",
-        "inbox.store",
-        "notify.store",
-        "outbox.store",
-        "projects.store",
-        "projects.devices",
-        "projects.subscriptions",
-        "pubsub.v1_store",
-        "push.store",
-        "relay.store",
-        "wallet.approvals",
-        "wallet.transactions.store",
-    }
 
 
 # Rows for every table of the server that grows, made by PostgreSQL: its planner has some to weigh.
@@ -232,11 +185,6 @@ ANALYZE;
 """
 
 
-def filling(rows: int) -> str:
-    """The statements that fill the tables with about so many rows each."""
-    return _FILLING.replace("{rows}", str(rows))
-
-
 # No statement makes PostgreSQL read a whole table that grows: it tells the plans for any parameters.
 
 _SHORT_IN_POSTGRES = {
@@ -271,7 +219,6 @@ _PLANNER_SETTINGS = """
 SET plan_cache_mode = force_generic_plan; SET jit = off;
 SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off
 """
-_ROWS = 10_000
 
 
 @pytest.fixture
@@ -305,7 +252,7 @@ def steps(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 @needs_postgres
 async def test_no_table_is_read_as_a_whole_and_a_sweep_reads_only_what_it_may_delete(connection: Any) -> None:
-    await connection.execute(filling(_ROWS))
+    await connection.execute(_FILLING.replace("{rows}", "10000"))
     read, walked = {}, {}
     for name, sql in STATEMENTS.items():
         if name.startswith(_TEST_MODE):
@@ -324,29 +271,3 @@ async def test_no_table_is_read_as_a_whole_and_a_sweep_reads_only_what_it_may_de
 
 def _is_walk(step: Mapping[str, Any]) -> bool:
     return "Index Cond" not in step and step.get("Relation Name") not in _SHORT_IN_POSTGRES
-
-
-@needs_postgres
-# The reads that leave connections to the others are statements of the rooms.
-
-
-def test_each_is_a_statement_that_reads() -> None:
-    assert set(STATEMENTS.values()) >= HEAVY
-    assert all(sql.lstrip().startswith("SELECT") for sql in HEAVY)
-
-
-def test_pages_of_many_rows_are_among_them_and_polls_are_not() -> None:
-    pages = {inbox_sql.PAGE, inbox_sql.SUBSCRIPTIONS, notify_sql.LISTING_PAGE, notify_sql.LOOKUP}
-
-    assert pages | {outbox_store.PENDING_QUEUES} <= HEAVY
-    assert not {relay_sql.SESSION_PAYLOAD, relay_sql.PENDING_CALLS, relay_sql.STATUS} & HEAVY
-
-
-def test_the_database_of_the_server_is_given_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[object] = []
-    monkeypatch.setattr(database.PostgresDatabase, "__init__", lambda *_, heavy, **__: given.append(heavy))
-
-    settings = Settings(data_dir=tmp_path, database="postgresql://bridge@localhost/bridge")
-    PostgresBackend(settings, Events(), SystemClock())
-
-    assert given == [HEAVY]

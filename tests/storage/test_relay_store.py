@@ -105,65 +105,6 @@ async def counts(database: Database) -> dict[str, Value]:
     return {table: (await database.read(f"SELECT count(*) FROM {table}"))[0][0] for table in TABLES}
 
 
-async def test_each_row_goes_at_its_time_and_a_call_with_its_status_no_sooner_than_that(
-    rooms: Database, store: RelayStore
-) -> None:
-    await fill(store, sessions=2, calls_each=4)
-    expected = {
-        CALLS_END_MS - 1: (2, 8, 4, 2),
-        CALLS_END_MS: (2, 4, 4, 2),
-        1_199: (2, 4, 4, 2),
-        1_200: (2, 0, 0, 2),
-        1_500: (2, 0, 0, 0),
-        SESSIONS_END_MS - 1: (2, 0, 0, 0),
-        SESSIONS_END_MS: (0, 0, 0, 0),
-    }
-
-    left = {}
-    for now_ms in expected:
-        await sweep(store, now_ms)
-        left[now_ms] = tuple((await counts(rooms)).values())
-
-    assert left == expected
-
-
-@each_row(("span", "limit"), [(1, 1), (3, 2), (1000, 5)])
-async def test_slice_after_slice_everything_goes(
-    rooms: Database, store: RelayStore, span: int, limit: int
-) -> None:
-    await fill(store, sessions=3, calls_each=4)
-
-    sweeps = RelaySweepStore(rooms)
-    for sweep_slice in (sweeps.sweep_calls, sweeps.sweep_sessions):
-        after: int | None = 0
-        while after is not None:
-            swept = await sweep_slice(SESSIONS_END_MS, after, span, limit)
-            assert swept.deleted <= limit
-            assert swept.last is None or swept.last > after
-            after = swept.last
-
-    assert await counts(rooms) == {**dict.fromkeys(TABLES, 0), "topic_webhooks": 3}
-
-
-async def test_a_living_row_is_passed_over_wherever_it_stands(rooms: Database, store: RelayStore) -> None:
-    await fill(store, sessions=60, calls_each=1)
-    living = [SessionId(f"session-{number}") for number in (0, 1, 30, 31, 59)]
-    update = SessionUpdate(PAYLOAD, Keep.KEEP)
-    for session_id in living:
-        await store.update_session(session_id, update, now_ms=0, expires_at_ms=9_000)
-    kept = await add_call(store, living[0], "kept", ends_ms=9_000)
-    await store.set_status(CallId("session-30-0"), PAYLOAD, now_ms=0, expires_at_ms=9_000)
-
-    await sweep(store, 5_000)
-
-    assert list((await counts(rooms)).values()) == [5, 2, 1, 0]
-    assert (await store.call(living[0], kept, 5_000)).payload == PAYLOAD
-    assert [call.call_id for call in (await store.pending_calls(living[0], 5_000)).calls] == [kept]
-    for session_id in living:
-        assert (await store.session(session_id, 5_000)).payload == PAYLOAD
-    assert (await store.status(CallId("session-30-0"), 5_000)).payload == PAYLOAD
-
-
 async def test_a_session_renewed_after_it_was_found_expired_is_kept(
     rooms: Database, store: RelayStore
 ) -> None:
@@ -269,16 +210,6 @@ async def test_a_call_whose_status_is_stored_while_it_is_swept_stays(
         assert await watching.fetchval("SELECT count(*) FROM call_statuses") == 0
 
 
-def test_a_sweep_names_rows_by_their_places() -> None:
-    rows = "(SELECT c, d FROM a WHERE e <= ? ORDER BY e LIMIT ?)"
-    statement = f"DELETE FROM a WHERE b <= ? AND (c, d) IN\n {rows}\nRETURNING c"
-
-    assert swept(statement) == (
-        "DELETE FROM a WHERE b <= ?1 AND e <= ?2 AND ctid = ANY (ARRAY("
-        "SELECT ctid FROM a WHERE e <= ?2 ORDER BY e LIMIT ?3))\nRETURNING c"
-    )
-
-
 def test_another_statement_is_no_sweep() -> None:
     with pytest.raises(ValueError, match="is no sweep"):
         swept("DELETE FROM a WHERE b = ?")
@@ -295,19 +226,6 @@ async def add_session(store: RelayStore) -> None:
     await store.create_session(SESSION, SESSIONS_END_MS)
     for call_id in CALLS:
         await add_call(store, SESSION, call_id, CALLS_END_MS)
-
-
-async def test_the_session_its_calls_and_their_statuses_are_announced(
-    store: RelayStore, heard: list[Key]
-) -> None:
-    await add_session(store)
-    await store.set_status(CALLS[0], PAYLOAD, now_ms=0, expires_at_ms=1_000)
-    heard.clear()
-
-    await store.delete_session(SESSION, now_ms=0)
-
-    whole = {(kind, SESSION) for kind in ("session", "calls", "statuses")}
-    assert set(heard) == whole | {("status", call) for call in CALLS}
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3, 5, 10, 30, 100, 300])

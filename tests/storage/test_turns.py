@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -274,23 +275,6 @@ async def test_transactions_that_change_states_name_the_accounts_that_are_known(
     assert database.turns == Turns((Turn("wallet", "0x01"), Turn("wallet", "0x02")))
 
 
-async def test_a_database_with_one_writer_is_given_no_turns() -> None:
-    database = RecordingDatabase()
-    database.takes_turns = False
-
-    await RelayStore(database).delete_session("s1", 1)  # type: ignore[arg-type]
-
-    assert database.turns is NO_TURNS
-
-
-def test_a_turn_may_stand_for_a_group_of_things() -> None:
-    groups = {striped("topic", f"topic {number}") for number in range(10_000)}
-
-    assert len(groups) == 256
-    assert striped("topic", "t1") != striped("address", "t1")
-    assert striped("topic", "\ud800") == striped("topic", "\ud800")
-
-
 # Transactions of several processes that have a turn in common follow each other; others do not wait.
 
 NUMBER = "SELECT number FROM notes WHERE name = ?"
@@ -322,17 +306,12 @@ def add(name: str, amount: int) -> Callable[[], Transaction[int]]:
     return work
 
 
-def move(source: str, target: str, amount: int) -> Callable[[], Transaction[bool]]:
-    """Move an amount if it is there."""
+def move(source: str, target: str) -> Callable[[], Transaction[int]]:
+    """Move one from a number to another."""
 
-    def work() -> Transaction[bool]:
-        rows = yield Statement(NUMBER, (source,))
-        if not rows or rows[0][0] < amount:
-            return False
-        yield Statement(SET, (source, rows[0][0] - amount))
-        rows = yield Statement(NUMBER, (target,))
-        yield Statement(SET, (target, (rows[0][0] if rows else 0) + amount))
-        return True
+    def work() -> Transaction[int]:
+        yield from add(source, -1)()
+        return (yield from add(target, 1)())
 
     return work
 
@@ -358,113 +337,24 @@ async def clear(database: PostgresDatabase) -> None:
 
 
 @needs_postgres
-async def test_many_increments_by_two_processes_are_all_there(two: list[PostgresDatabase]) -> None:
-    await clear(two[0])
-    turns = Turns((Turn("note", "a"),))
-
-    results = await asyncio.gather(
-        *(two[number % 2].transaction(add("a", 1), turns=turns) for number in range(200))
-    )
-
-    assert sorted(results) == list(range(1, 201))
-    assert [database.figures()["runs_again"] for database in two] == [0, 0]
-
-
-NAMES = st.sampled_from("abc")
-STEPS = st.lists(
-    st.tuples(st.integers(0, 1), st.booleans(), NAMES, NAMES, st.integers(1, 3)), min_size=1, max_size=40
-)
-
-
-@needs_postgres
-@given(STEPS)
-async def test_random_transactions_of_two_processes_are_as_if_one_followed_another(
-    two: list[PostgresDatabase], steps: list[tuple[int, bool, str, str, int]]
-) -> None:
-    await clear(two[0])
-    await asyncio.gather(*(two[0].transaction(add(name, 5), turns=exclusive(name)) for name in "abc"))
-    everything = Turns((), tuple(Turn("note", name) for name in "abc"))
-
-    outcomes = await asyncio.gather(
-        *(
-            two[place].transaction(move(source, target, amount), turns=exclusive(source, target))
-            for place, is_move, source, target, amount in steps
-            if is_move and source != target
-        ),
-        *(
-            two[place].transaction(add(source, amount), turns=exclusive(source))
-            for place, is_move, source, _, amount in steps
-            if not is_move
-        ),
-        *(two[place].transaction(sum_of("abc"), turns=everything) for place in (0, 1, 0, 1)),
-    )
-
-    added = sum(amount for _, is_move, _, _, amount in steps if not is_move)
-    assert all(15 <= total <= 15 + added for total in outcomes[-4:])
-    assert await two[0].transaction(sum_of("abc"), turns=everything) == 15 + added
-    expected = list(model(steps, outcomes))
-    assert await two[1].transaction(numbers) == expected
-
-
-def exclusive(*names: str) -> Turns:
-    return Turns(tuple(Turn("note", name) for name in names))
-
-
-def numbers() -> Transaction[list[int]]:
-    rows = yield Statement("SELECT number FROM notes ORDER BY name")
-    return [number for (number,) in rows]
-
-
-def model(steps: list[tuple[int, bool, str, str, int]], outcomes: list[int | bool]) -> list[int]:
-    """The numbers after the steps, of which moves say whether they were made."""
-    numbers = dict.fromkeys("abc", 5)
-    moves = [step for step in steps if step[1] and step[2] != step[3]]
-    for (_, _, source, target, amount), is_made in zip(moves, outcomes, strict=False):
-        if is_made:
-            numbers[source] -= amount
-            numbers[target] += amount
-    for _, is_move, source, _, amount in steps:
-        if not is_move:
-            numbers[source] += amount
-    return list(numbers.values())
-
-
-@needs_postgres
-async def test_transactions_that_share_a_turn_do_not_wait_for_each_other(two: list[PostgresDatabase]) -> None:
-    entered = [asyncio.Event(), asyncio.Event()]
-
-    def work(place: int) -> Transaction[None]:
-        yield Statement("SELECT 1")
-        entered[place].set()
-        while not entered[1 - place].is_set():
-            yield Statement("SELECT 1")
-
-    shared = Turns((), (Turn("thing", "1"),))
-    async with asyncio.timeout(60):
-        await asyncio.gather(
-            *(two[place].transaction(partial(work, place), turns=shared) for place in (0, 1))
-        )
-
-
-@needs_postgres
-async def test_a_transaction_that_shares_a_turn_waits_for_the_transaction_that_has_it_alone(
+async def test_two_processes_that_move_amounts_lose_none_and_sums_are_of_one_moment(
     two: list[PostgresDatabase],
 ) -> None:
     await clear(two[0])
-    thing = Turn("thing", "1")
+    notes = {name: Turn("note", name) for name in "abc"}
+    everything = Turns((), tuple(notes.values()))
+    await asyncio.gather(*(two[0].transaction(add(name, 100), turns=Turns((notes[name],))) for name in "abc"))
 
-    await asyncio.gather(
-        *(two[number % 2].transaction(add("a", 1), turns=Turns((thing,))) for number in range(40)),
-        *(two[number % 2].transaction(twice_the_same, turns=Turns((), (thing,))) for number in range(40)),
+    outcomes = await asyncio.gather(
+        *(
+            two[number % 2].transaction(move(source, target), turns=Turns((notes[source], notes[target])))
+            for number, (source, target) in enumerate([*permutations("abc", 2)] * 15)
+        ),
+        *(two[number % 2].transaction(sum_of("abc"), turns=everything) for number in range(20)),
     )
 
-    assert await two[0].transaction(sum_of("a")) == 40
-
-
-def twice_the_same() -> Transaction[None]:
-    one = yield Statement(NUMBER, ("a",))
-    other = yield Statement(NUMBER, ("a",))
-    assert one == other
+    assert outcomes[-20:] == [300] * 20
+    assert await two[1].transaction(sum_of("abc"), turns=everything) == 300
 
 
 @needs_postgres

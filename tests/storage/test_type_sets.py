@@ -4,34 +4,23 @@ The counts in the tables are read: a wrong one shows to clients only years later
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from random import Random
-from sqlite3 import connect
-from typing import Any
 
 import pytest
 
 from bridge_server.assembly.command_line import OperatorServices
 from bridge_server.projects.caip10 import parse_account
-from bridge_server.projects.models import NewSubscription, TypeId, UnknownTypesError
+from bridge_server.projects.models import NewSubscription, TypeId
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import migrate, packaged_migrations
+from tests.storage.notes import ask
 from tests.support.clock import ManualClock
-from tests.support.project import account, accounts, operator_beside, subscribe, unsubscribe
+from tests.support.project import accounts, operator_beside, unsubscribe
 
 PROJECT = "app"
 TYPES = ["a", "b", "c", "d"]
-MOST_AT_ONCE = 1_600
-CHOICES = [list(choice) for size in range(5) for choice in combinations(TYPES, size)]
-A, B = accounts(2)
-_SETS = "SELECT types, subscribers FROM type_sets ORDER BY types"
-_ALL = """
-SELECT (SELECT count(*) FROM subscriptions) + (SELECT count(*) FROM type_sets)
-    + (SELECT count(*) FROM type_set_members)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +30,12 @@ class Room:
     operator: OperatorServices
     file: Path
 
-    async def subscribe(self, spelled: str, types: Sequence[str]) -> None:
-        await subscribe(self.operator, PROJECT, [spelled], types)
-
     async def subscribe_in_one_transaction(self, *wanted: tuple[str, Sequence[str]]) -> None:
         new = [
             NewSubscription(parse_account(spelled), tuple(TypeId(type_id) for type_id in types))
             for spelled, types in wanted
         ]
         await self.operator.subscriptions.subscribe_all(PROJECT, new)
-
-    def look(self, sql: str) -> list[tuple[Any, ...]]:
-        with closing(connect(self.file)) as database:
-            return database.execute(sql).fetchall()
 
 
 @pytest.fixture
@@ -65,53 +47,6 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
         for type_id in TYPES:
             await operator.projects.add_type(PROJECT, type_id.upper(), type_id)
         yield Room(operator, file)
-
-
-async def test_an_account_that_changed_its_choice_often_has_one_choice(room: Room) -> None:
-    for choice in CHOICES:
-        await room.subscribe(A, choice)
-
-    assert room.look(_SETS) == [('["a","b","c","d"]', 1)]
-    assert room.look("SELECT count(*) FROM type_set_members") == [(4,)]
-
-
-async def test_a_choice_goes_with_the_last_that_makes_it(room: Room) -> None:
-    await room.subscribe(A, ["a", "b"])
-    await room.subscribe(B, ["a", "b"])
-    assert room.look(_SETS) == [('["a","b"]', 2)]
-
-    await unsubscribe(room.operator, PROJECT, A)
-    assert room.look(_SETS) == [('["a","b"]', 1)]
-
-    await unsubscribe(room.operator, PROJECT, A, B)
-    assert room.look(_SETS) == []
-    assert room.look("SELECT * FROM type_set_members") == []
-
-
-async def test_an_account_that_repeats_its_choice_counts_once(room: Room) -> None:
-    for _ in range(3):
-        await room.subscribe(A, ["a"])
-
-    assert room.look(_SETS) == [('["a"]', 1)]
-
-
-async def test_a_choice_that_is_left_and_made_in_one_transaction_stays(room: Room) -> None:
-    await room.subscribe(A, ["a"])
-
-    await room.subscribe_in_one_transaction((A, ["b"]), (B, ["a"]), (A, ["c"]), (A, []))
-
-    assert room.look(_SETS) == [('["a"]', 1), ("[]", 1)]
-    page = await room.operator.subscriptions.page(PROJECT, "", 10)
-    assert [(each.account, each.types) for each in page] == [(A, ()), (B, ("a",))]
-
-
-async def test_a_failing_transaction_counts_nothing(room: Room) -> None:
-    await room.subscribe(A, ["a"])
-
-    with pytest.raises(UnknownTypesError):
-        await room.subscribe_in_one_transaction((A, ["b"]), (B, ["x"]))
-
-    assert room.look(_SETS) == [('["a"]', 1)]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -127,28 +62,9 @@ async def test_whatever_happens_the_counts_are_right(room: Room, seed: int) -> N
             choices = [chance.sample(types, chance.randint(0, len(types))) for _ in some]
             await room.subscribe_in_one_transaction(*zip(some, choices, strict=True))
 
-        counted = room.look("SELECT type_set, count(*) FROM subscriptions GROUP BY 1 ORDER BY 1")
-        assert room.look("SELECT id, subscribers FROM type_sets ORDER BY 1") == counted
+        counted = ask(room.file, "SELECT type_set, count(*) FROM subscriptions GROUP BY 1 ORDER BY 1")
+        assert ask(room.file, "SELECT id, subscribers FROM type_sets ORDER BY 1") == counted
         details = await room.operator.projects.show(PROJECT)
         assert details.subscribers == sum(count for _, count in counted)
-    assert room.look("SELECT * FROM type_set_members WHERE type_set NOT IN (SELECT id FROM type_sets)") == []
-
-
-async def test_thousands_of_choices_of_a_deleted_project_go_slice_after_slice(room: Room) -> None:
-    types = [*TYPES, *(f"t{number}" for number in range(8))]
-    for type_id in types[4:]:
-        await room.operator.projects.add_type(PROJECT, "Type", type_id)
-    choices = [choice for size in (6, 7) for choice in combinations(types, size)]
-    wanted = [(account(number), choice) for number, choice in enumerate(choices, 1)]
-    for start in range(0, len(wanted), 500):
-        await room.subscribe_in_one_transaction(*wanted[start : start + 500])
-    ((before,),) = room.look(_ALL)
-    assert before == 2 * 1_716 + 6 * 924 + 7 * 792
-
-    await room.operator.projects.delete(PROJECT)
-    while await room.operator.projects.sweep(0):
-        ((left,),) = room.look(_ALL)
-        assert before - left <= MOST_AT_ONCE
-        before = left
-
-    assert before == 0
+    left_over = "SELECT * FROM type_set_members WHERE type_set NOT IN (SELECT id FROM type_sets)"
+    assert ask(room.file, left_over) == []

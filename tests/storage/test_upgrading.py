@@ -2,17 +2,16 @@
 
 import re
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bridge_server.assembly import room
-from bridge_server.storage.migrate import Migration, migrate, packaged_migrations
+from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.migrate import packaged_migrations as packaged_for_postgres
+from tests.storage.notes import ask
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.asking import METRICS_TOKEN, until_delivered
 from tests.support.bridge_client import BridgeClient
@@ -22,7 +21,7 @@ from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.project import account, look, opened_app
 from tests.support.push_client import PushClient
 from tests.support.rpc_client import Wallet
-from tests.support.server import running_server
+from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import Identity, IrnClient, irn_connected, topic_of
 from tests.support.webhook_receiver import open_receiver
 
@@ -92,57 +91,6 @@ def make_older(data_dir: Path, version: int, script: str) -> Path:
     return file
 
 
-def ask(file: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(file)) as connection:
-        return connection.execute(sql).fetchall()
-
-
-def add_step(patch: pytest.MonkeyPatch, sql: str) -> int:
-    """Have servers know one step more; returns the newest version without it."""
-    known = packaged_migrations()
-    step = Migration(len(known) + 1, "next.sql", sql)
-    patch.setattr(room, "packaged_migrations", lambda: [*known, step])
-    return len(known)
-
-
-async def test_an_upgrade_keeps_a_copy_and_loses_nothing(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with running_server(data_dir) as server:
-        session_id = await server.open_session()
-        call_id = await server.request_call(session_id, payload="sealed")
-    before = add_step(monkeypatch, "CREATE TABLE more (name TEXT);")
-
-    async with (
-        running_server(data_dir) as server,
-        server.client.get(f"{server.url}/session/{session_id}/calls") as response,
-    ):
-        assert await response.json() == {call_id: {"encryptionPayload": "sealed"}}
-
-    copy = data_dir / f"bridge.sqlite3.before-upgrade-from-{before}"
-    assert ask(copy, "PRAGMA user_version") == [(before,)]
-    assert ask(copy, "SELECT session_id FROM sessions") == [(session_id,)]
-
-
-async def test_a_step_that_fails_keeps_it_from_starting_and_the_older_version_still_can(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with running_server(data_dir) as server:
-        session_id = await server.open_session()
-
-    with monkeypatch.context() as patch:
-        add_step(patch, "DROP TABLE sessions; this is not SQL;")
-        with pytest.raises(sqlite3.OperationalError):
-            async with running_server(data_dir):
-                pass
-
-    async with (
-        running_server(data_dir) as server,
-        server.client.get(f"{server.url}/session/{session_id}") as response,
-    ):
-        assert response.status == 204
-
-
 async def test_sessions_of_the_first_version_are_served_and_a_project_publishes(data_dir: Path) -> None:
     file = make_older(data_dir, 1, _SESSION)
 
@@ -190,47 +138,6 @@ async def test_devices_and_what_is_owed_to_them_are_kept_and_served(data_dir: Pa
     assert kept == [("dead", "late", None)]
     assert reached == [("web", 1, None), ("log", 1, "log")]
     assert registered.status == 200
-
-
-def schema(file: Path) -> list[Any]:
-    """Each table with its columns, each index with its SQL."""
-    names = ask(file, "SELECT type, name, tbl_name FROM sqlite_master ORDER BY 1, 2")
-    columns = [ask(file, f"PRAGMA table_info({name})") for kind, name, _ in names if kind == "table"]
-    return [names, columns, ask(file, "SELECT sql FROM sqlite_master WHERE type = 'index' ORDER BY name")]
-
-
-def test_an_upgraded_database_with_rows_has_the_schema_of_a_new_one(data_dir: Path, tmp_path: Path) -> None:
-    fresh = tmp_path / "fresh.sqlite3"
-    held = _DEVICES.format(account="a", url="https://a.test/", origin="https://a.test:443")
-    upgraded = make_older(data_dir, 2, held)
-
-    migrate(upgraded, packaged_migrations())
-    migrate(fresh, packaged_migrations())
-
-    assert schema(upgraded) == schema(fresh)
-    assert ask(upgraded, "PRAGMA integrity_check") == [("ok",)]
-    assert ask(upgraded, "PRAGMA foreign_key_check") == []
-    assert ask(upgraded, "SELECT count(*) FROM outbox") == [(3,)]
-
-
-def test_rows_of_sessions_calls_and_statuses_are_moved_as_they_are(data_dir: Path) -> None:
-    moved = {
-        "sessions": "id, session_id, payload, push_type, push_token, push_webhook, expires_at_ms",
-        "calls": "id, call_id, session, payload, expires_at_ms",
-        "call_statuses": "call, payload, expires_at_ms",
-        "topic_webhooks": "topic, webhook, expires_at_ms",
-    }
-    reads = [f"SELECT {columns} FROM {table} ORDER BY 1" for table, columns in moved.items()]
-    file = make_older(data_dir, 5, _CALLS)
-    before = [ask(file, read) for read in reads]
-
-    migrate(file, packaged_migrations())
-
-    assert [ask(file, read) for read in reads] == before
-    listed = ask(file, "SELECT call_id FROM calls WHERE listed = 1 ORDER BY id")
-    assert listed == [("first",), ("second",), ("lapsed",), ("of-expired",)]
-    assert ask(file, "PRAGMA integrity_check") == [("ok",)]
-    assert ask(file, "PRAGMA foreign_key_check") == []
 
 
 async def test_stored_calls_are_served_answered_and_swept(data_dir: Path) -> None:
@@ -312,15 +219,12 @@ INSERT INTO irn_deliveries (client, number, is_received) VALUES ('{key(ONE)}', 2
 """
 
 
-@pytest.fixture
-async def stack() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as stack:
-        yield stack
+async def each_is_delivered(data_dir: Path, **settings: Any) -> None:
+    async with running_server(data_dir, **settings) as server, AsyncExitStack() as stack:
+        await each_is_delivered_by(server, stack)
 
 
-async def each_is_delivered(data_dir: Path, stack: AsyncExitStack, **settings: Any) -> None:
-    server = await stack.enter_async_context(running_server(data_dir, **settings))
-
+async def each_is_delivered_by(server: RunningServer, stack: AsyncExitStack) -> None:
     async def join(identity: Identity) -> IrnClient:
         return await stack.enter_async_context(irn_connected(server.client, server.url, identity))
 
@@ -341,16 +245,14 @@ async def each_is_delivered(data_dir: Path, stack: AsyncExitStack, **settings: A
     await again.nothing()
 
 
-async def test_messages_that_wait_in_a_file_are_delivered(data_dir: Path, stack: AsyncExitStack) -> None:
+async def test_messages_that_wait_in_a_file_are_delivered(data_dir: Path) -> None:
     make_older(data_dir, _BEFORE_PLACES, _SUBSCRIPTIONS + _MESSAGES)
 
-    await each_is_delivered(data_dir, stack)
+    await each_is_delivered(data_dir)
 
 
 @needs_postgres
-async def test_messages_that_wait_in_postgres_are_delivered(
-    data_dir: Path, stack: AsyncExitStack, postgres: PostgresServer
-) -> None:
+async def test_messages_that_wait_in_postgres_are_delivered(data_dir: Path, postgres: PostgresServer) -> None:
     url = await postgres.bare_database("places")
     async with connected(url) as connection:
         known = [each for each in packaged_for_postgres() if each.version <= _BEFORE_PLACES]
@@ -358,4 +260,4 @@ async def test_messages_that_wait_in_postgres_are_delivered(
         await connection.execute(_SUBSCRIPTIONS + re.sub(r"\bx'", r"'\\x", _MESSAGES) + _OF_POSTGRES)
         await migrate_postgres(connection)
 
-    await each_is_delivered(data_dir, stack, database=url)
+    await each_is_delivered(data_dir, database=url)

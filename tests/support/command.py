@@ -141,11 +141,10 @@ def watched_server(
     `terminal` is the descriptor of one that it reads from and writes to; `open_files` are its soft and its
     hard limit of them. `program`, which is that of `python -c`, may run it.
     """
-    places = _Places(directory)
     variables = {**environment_without_settings(), **(environment or {})}
-    with places.out_file.open("wb") as out, places.err_file.open("wb") as err:
+    with (directory / "out").open("wb") as out, (directory / "err").open("wb") as err:
         process = fork_server().start(
-            ["serve", *places.options, *arguments],
+            ["serve", *_options(directory), *arguments],
             variables,
             err,
             out if terminal is None else terminal,
@@ -153,7 +152,7 @@ def watched_server(
             open_files=open_files,
             program=program,
         )
-    with _watched(process, places) as server:
+    with _watched(process, directory) as server:
         yield server
 
 
@@ -172,50 +171,29 @@ def server_from_shell(
     `limits` is shell that runs before it, such as `ulimit -n 100`; `terminal` is the descriptor of one that
     it reads from and writes to. `program` may be another that runs it.
     """
-    places = _Places(directory)
     shell = ["sh", "-c", f'{limits or ":"}; exec "$@"', "sh"]
-    with places.out_file.open("wb") as out, places.err_file.open("wb") as err:
+    with (directory / "out").open("wb") as out, (directory / "err").open("wb") as err:
         process = subprocess.Popen(
-            [*shell, *program, *command, *places.options, *arguments],
+            [*shell, *program, *command, *_options(directory), *arguments],
             env={**environment_without_settings(), **(environment or {})},
             stdin=subprocess.DEVNULL if terminal is None else terminal,
             stdout=out if terminal is None else terminal,
             stderr=err,
         )
-    with _watched(process, places) as server:
+    with _watched(process, directory) as server:
         yield server
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """The files of a server in its directory."""
-
-    directory: Path
-
-    @property
-    def ready_file(self) -> Path:
-        return self.directory / "ready.json"
-
-    @property
-    def out_file(self) -> Path:
-        return self.directory / "out"
-
-    @property
-    def err_file(self) -> Path:
-        return self.directory / "err"
-
-    @property
-    def options(self) -> list[str]:
-        """The flags of `serve` that name the places, and a free port."""
-        data = str(self.directory / "data")
-        return ["--port", "0", "--data-dir", data, "--ready-file", str(self.ready_file)]
+def _options(directory: Path) -> list[str]:
+    """The flags of `serve` that name the places of a server in its directory, and a free port."""
+    return ["--port", "0", "--data-dir", f"{directory}/data", "--ready-file", f"{directory}/ready.json"]
 
 
 @contextmanager
-def _watched(process: subprocess.Popen[bytes], places: _Places) -> Iterator[WatchedServer]:
+def _watched(process: subprocess.Popen[bytes], directory: Path) -> Iterator[WatchedServer]:
+    ready, err = directory / "ready.json", directory / "err"
     try:
-        facts = facts_once_ready(process, places.ready_file, places.err_file)
-        yield WatchedServer(process, places.ready_file, facts, places.out_file, places.err_file)
+        yield WatchedServer(process, ready, facts_once_ready(process, ready, err), directory / "out", err)
     finally:
         process.kill()
         process.wait(_STOP_SECONDS)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -30,86 +30,61 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 _PATIENCE_SECONDS = 30
 
 
-class DatabaseAccess(Protocol):
-    """A server's database, as another program has it. Statements are those of SQLite."""
-
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
-        """The rows of the statement."""
-        ...
-
-    def changed(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """How many rows the statement has changed."""
-        ...
-
-    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]]) -> None:
-        """Run the statement with each of these."""
-        ...
-
-    def tables(self) -> list[str]:
-        """The names of all tables that rooms have."""
-        ...
-
-
 class _File:
+    """The file of a server, as another program has it."""
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
+        """The rows of the statement."""
         return self._connection.execute(sql, parameters).fetchall()
 
     def changed(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """How many rows the statement has changed."""
         return self._connection.execute(sql, parameters).rowcount
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]]) -> None:
+        """Run the statement with each of these."""
         self._connection.executemany(sql, parameters)
 
     def tables(self) -> list[str]:
-        rows = self.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-        )
-        return [name for (name,) in rows]
+        """The names of all tables that rooms have."""
+        names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        return [name for (name,) in self.execute(names)]
 
 
 class _Postgres:
+    """The database of a server, by statements of SQLite."""
+
     def __init__(self, connection: Any, loop: BackgroundLoop) -> None:
+        from bridge_server.storage.postgres import statements  # noqa: PLC0415 - asyncpg may be missing
+
         self._connection = connection
         self._loop = loop
+        self._statements: Any = statements
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
-        rows = self._loop.run(self._connection.fetch(_translated(sql), *_encoded(parameters)))
-        return [_decoded(tuple(row)) for row in rows]
+        rows = self._run(self._connection.fetch, sql, *self._statements.encoded(parameters))
+        return [self._statements.decoded(tuple(row)) for row in rows]
 
     def changed(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        tag: str = self._loop.run(self._connection.execute(_translated(sql), *_encoded(parameters)))
+        tag: str = self._run(self._connection.execute, sql, *self._statements.encoded(parameters))
         return int(tag.rpartition(" ")[2])
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]]) -> None:
-        self._loop.run(
-            self._connection.executemany(_translated(sql), [_encoded(each) for each in parameters])
-        )
+        self._run(self._connection.executemany, sql, [self._statements.encoded(each) for each in parameters])
 
     def tables(self) -> list[str]:
         names = "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()"
         own = {"processes", "roles", "outbox_lanes", "schema_versions"}
         return [name for (name,) in self.execute(names) if name not in own]
 
-
-def _translated(sql: str) -> str:
-    from bridge_server.storage.postgres.statements import translated  # noqa: PLC0415 - asyncpg may be missing
-
-    return str(translated(sql))
+    def _run(self, call: Any, sql: str, *arguments: Any) -> Any:
+        return self._loop.run(call(str(self._statements.translated(sql)), *arguments))
 
 
-def _encoded(parameters: Sequence[Any]) -> Sequence[Any]:
-    from bridge_server.storage.postgres.statements import encoded  # noqa: PLC0415 - as above
-
-    return encoded(parameters)
-
-
-def _decoded(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    from bridge_server.storage.postgres.statements import decoded  # noqa: PLC0415 - as above
-
-    return decoded(row)
+DatabaseAccess: TypeAlias = _File | _Postgres
 
 
 class Databases:
@@ -122,12 +97,11 @@ class Databases:
         self._free: list[str] = []
         self._idle: dict[str, Any] = {}
         self._users: Counter[Path] = Counter()
-        self._made = 0
 
     def url_of(self, data_dir: Path) -> str:
         """The database of the data directory: an empty one, when it is asked for first."""
         if data_dir not in self._of:
-            name = self._free.pop() if self._free else self._next()
+            name = self._free.pop() if self._free else f"rooms{len(self._of) + 1}"
             self._of[data_dir] = (name, self.loop.run(self._server.database(name)))
         return self._of[data_dir][1]
 
@@ -171,10 +145,6 @@ class Databases:
         for kept in self._idle.values():
             self.loop.run(kept.close())
         self.loop.stop()
-
-    def _next(self) -> str:
-        self._made += 1
-        return f"rooms{self._made}"
 
 
 class _Engine:

@@ -18,17 +18,12 @@ from typing import Any
 from aiohttp import web
 from Crypto.PublicKey import RSA
 
-from bridge_server.kernel.clock import Clock, SystemClock
+from bridge_server.kernel.clock import Clock
 from tests.support.credentials import verified
-
-# The checks of Firebase Cloud Messaging on messages, and its answers to invalid ones.
 
 FCM_ERROR = "type.googleapis.com/google.firebase.fcm.v1.FcmError"
 
-_PAYLOAD_LIMIT_BYTES = 4_096
-_DURATION = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?s")
-_FIELDS = frozenset({"name", "token", "data", "notification", "android", "webpush", "apns", "fcm_options"})
-_BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
+_FIELDS = frozenset({"token", "data", "notification", "android", "webpush", "apns", "fcm_options"})
 
 
 def error_document(status: int, general: str, text: str, *details: object) -> dict[str, Any]:
@@ -36,44 +31,20 @@ def error_document(status: int, general: str, text: str, *details: object) -> di
     return {"error": {"code": status, "message": text, "status": general, "details": list(details)}}
 
 
-def message_of(body: bytes) -> dict[str, Any]:
-    """The message in the body of a request; empty if there is none."""
-    document = json.loads(body)
-    message = document.get("message") if isinstance(document, dict) else None
-    return message if isinstance(message, dict) else {}
+def _is_valid(message: dict[str, Any]) -> bool:
+    """Whether Google would take the message: texts alone, no reserved names, at most 4 KiB."""
+    data = message.get("data", {})
+    return (
+        message.keys() <= _FIELDS
+        and all(isinstance(value, str) for value in data.values())
+        and not any(name == "from" or name.startswith(("google", "gcm")) for name in data)
+        and re.fullmatch(r"[0-9]{1,12}s", message.get("android", {}).get("ttl", "0s")) is not None
+        and len(json.dumps([data, message.get("notification")])) <= 4_096
+    )
 
 
-def fault_of(message: dict[str, Any]) -> web.Response | None:
-    """The answer to an invalid message; None for a valid one."""
-    for name in sorted(message.keys() - _FIELDS):
-        return _bad_request(f"message.{name}", f"Unknown name \"{name}\" at 'message': Cannot find field.")
-    if not isinstance(message.get("token"), str):
-        return _bad_request("message", "Recipient of the message is not set.")
-    for name, value in message.get("data", {}).items():
-        if not isinstance(value, str):
-            return _bad_request("message.data[0].value", f"Invalid value at 'message.data', {value}")
-        if name in {"from", "message_type"} or name.startswith(("google", "gcm")):
-            return _bad_request(f"message.data.{name}", f"Invalid data payload key: {name}")
-    ttl = message.get("android", {}).get("ttl", "0s")
-    if not _DURATION.fullmatch(ttl):
-        return _bad_request("message.android.ttl", "Invalid value at 'message.android.ttl'")
-    size = len(json.dumps([message.get("data"), message.get("notification")]).encode())
-    return _too_big() if size > _PAYLOAD_LIMIT_BYTES else None
-
-
-def _bad_request(field: str, text: str) -> web.Response:
-    detail = {"@type": _BAD_REQUEST, "fieldViolations": [{"field": field, "description": text}]}
-    return web.json_response(error_document(400, "INVALID_ARGUMENT", text, detail), status=400)
-
-
-def _too_big() -> web.Response:
-    details = {"@type": _BAD_REQUEST}, {"@type": FCM_ERROR, "errorCode": "INVALID_ARGUMENT"}
-    document = error_document(400, "INVALID_ARGUMENT", "Android message is too big", *details)
-    return web.json_response(document, status=400)
-
-
-SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
-GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
+_GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 # Answers of the real service: HTTP status, general status, text.
@@ -91,9 +62,10 @@ _REFUSALS = {
 class FcmService:
     """Received messages and prepared answers. Start it with `running_fcm_service`."""
 
-    def __init__(self, clock: Clock, project_id: str, token_lifetime_seconds: int) -> None:
-        self.project_id = project_id
-        self.token_lifetime_seconds = token_lifetime_seconds
+    project_id = "demo-wallet"
+
+    def __init__(self, clock: Clock) -> None:
+        self.token_lifetime_seconds = 3_600
         self.received: list[ReceivedMessage] = []
         self.script: deque[FcmAnswer] = deque()
         self.otherwise: FcmAnswer = taken
@@ -103,32 +75,26 @@ class FcmService:
         self.tokens_issued = 0
         self.unauthenticated_sends = 0
         self.released = asyncio.Event()
-        self.port = 0
+        self.endpoint = ""
         self._clock = clock
         self._key = rsa_key()
         self._live: dict[str, int] = {}
-
-    @property
-    def endpoint(self) -> str:
-        """The URL of `messages:send`, without the path."""
-        return f"http://127.0.0.1:{self.port}"
 
     @property
     def token_endpoint(self) -> str:
         """The URL of the token endpoint."""
         return f"{self.endpoint}/token"
 
-    def service_account(self, **changes: str) -> dict[str, str]:
+    def service_account(self) -> dict[str, str]:
         """The key file of a valid service account, like one of the Firebase console."""
         return {
             "type": "service_account",
             "project_id": self.project_id,
             "private_key_id": "0123456789abcdef0123456789abcdef01234567",
-            "private_key": self._pem(),
+            "private_key": f"{self._key.export_key(pkcs=8).decode()}\n",
             "client_email": f"pusher@{self.project_id}.iam.gserviceaccount.com",
             "client_id": "100000000000000000001",
             "token_uri": self.token_endpoint,
-            **changes,
         }
 
     def revoke_tokens(self) -> None:
@@ -141,12 +107,12 @@ class FcmService:
         self.token_requests += 1
         if self.token_script:
             return await self.token_script.popleft()(self, request)
-        if form.get("grant_type") != GRANT_TYPE:
-            return _grant_refusal("unsupported_grant_type", "Invalid grant_type")
         try:
-            self._verify(str(form.get("assertion")))
+            assert form["grant_type"] == _GRANT_TYPE
+            self._verify(str(form["assertion"]))
         except ValueError as error:
-            return _grant_refusal("invalid_grant", str(error))
+            refused = {"error": "invalid_grant", "error_description": str(error)}
+            return web.json_response(refused, status=400)
         self.tokens_issued += 1
         token = f"ya29.local-{self.tokens_issued}"
         self._live[token] = self._clock.now_ms() + self.token_lifetime_seconds * 1_000
@@ -161,35 +127,26 @@ class FcmService:
         if self._live.get(bearer, 0) <= self._clock.now_ms():
             self.unauthenticated_sends += 1
             return unauthenticated()
-        message = message_of(body)
+        message = json.loads(body)["message"]
         self.received.append(ReceivedMessage(bearer, message))
         if self.script:
             return await self.script.popleft()(self, request)
         if request.match_info["project_id"] != self.project_id:
-            return _permission_denied(request.match_info["project_id"])
-        fault = fault_of(message)
-        if fault is not None:
-            return fault
+            text = "Permission 'cloudmessaging.messages.create' denied on resource"
+            return web.json_response(error_document(403, "PERMISSION_DENIED", text), status=403)
+        if not _is_valid(message):
+            return await refusal("INVALID_ARGUMENT")(self, request)
         return await self.by_token.get(message["token"], self.otherwise)(self, request)
 
     def _verify(self, assertion: str) -> None:
         header, claims = verified(assertion, self._key.public_key())
         now = self._clock.now_ms() // 1_000
-        expected = {
-            "iss": self.service_account()["client_email"],
-            "scope": SCOPE,
-            "aud": self.token_endpoint,
-        }
-        for name, value in expected.items():
-            if claims.get(name) != value:
-                raise ValueError(f"Invalid JWT: {name} must be {value}")
+        account = self.service_account()
+        found = header["kid"], claims["iss"], claims["scope"], claims["aud"]
+        if found != (account["private_key_id"], account["client_email"], _SCOPE, self.token_endpoint):
+            raise ValueError("Invalid JWT: another key, issuer, scope or audience")
         if not (claims["exp"] - 3_600 <= claims["iat"] <= now + 60 and now < claims["exp"]):
             raise ValueError("Invalid JWT: Token must be a short-lived token and in a reasonable timeframe")
-        if header.get("kid") != self.service_account()["private_key_id"]:
-            raise ValueError("Invalid JWT: unknown key")
-
-    def _pem(self) -> str:
-        return f"{self._key.export_key(pkcs=8).decode()}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,22 +180,27 @@ async def reset(_: FcmService, request: web.Request) -> web.Response:
 
 
 def refusal(code: str, **headers: str) -> FcmAnswer:
-    """Refuse with one of FCM's error codes. Underscores in the names of headers become hyphens."""
+    """Refuse with one of FCM's error codes."""
     status, general, text = _REFUSALS[code]
     detail = {"@type": FCM_ERROR, "errorCode": code}
-    return _always(status, error_document(status, general, text, detail), **headers)
+    return answered(status, error_document(status, general, text, detail), **headers)
 
 
 def invalid_token() -> FcmAnswer:
     """Refuse the registration token as malformed."""
     detail = {"@type": FCM_ERROR, "errorCode": "INVALID_ARGUMENT"}
     text = "The registration token is not a valid FCM registration token"
-    return _always(400, error_document(400, "INVALID_ARGUMENT", text, detail))
+    return answered(400, error_document(400, "INVALID_ARGUMENT", text, detail))
 
 
 def answered(status: int, document: object = None, **headers: str) -> FcmAnswer:
-    """Answer with this status and JSON."""
-    return _always(status, document, **headers)
+    """Answer with this status and JSON. Underscores in the names of headers become hyphens."""
+
+    async def answer(_: FcmService, __: web.Request) -> web.Response:
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        return web.json_response(document, status=status, headers=fields)
+
+    return answer
 
 
 def unauthenticated() -> web.Response:
@@ -254,11 +216,9 @@ def rsa_key() -> RSA.RsaKey:
 
 
 @asynccontextmanager
-async def running_fcm_service(
-    clock: Clock | None = None, *, project_id: str = "demo-wallet", token_lifetime_seconds: int = 3_600
-) -> AsyncIterator[FcmService]:
+async def running_fcm_service(clock: Clock) -> AsyncIterator[FcmService]:
     """Run the service on a free port of loopback until the end of the block."""
-    service = FcmService(clock or SystemClock(), project_id, token_lifetime_seconds)
+    service = FcmService(clock)
     app = web.Application()
     app.router.add_post("/token", service.grant)
     app.router.add_post("/v1/projects/{project_id}/messages:send", service.send)
@@ -266,25 +226,8 @@ async def running_fcm_service(
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        service.port = runner.addresses[0][1]
+        service.endpoint = f"http://127.0.0.1:{runner.addresses[0][1]}"
         yield service
     finally:
         service.released.set()
         await runner.cleanup()
-
-
-def _always(status: int, document: object, **headers: str) -> FcmAnswer:
-    async def answer(_: FcmService, __: web.Request) -> web.Response:
-        fields = {name.replace("_", "-"): value for name, value in headers.items()}
-        return web.json_response(document, status=status, headers=fields)
-
-    return answer
-
-
-def _grant_refusal(error: str, description: str) -> web.Response:
-    return web.json_response({"error": error, "error_description": description}, status=400)
-
-
-def _permission_denied(project_id: str) -> web.Response:
-    text = f"Permission 'cloudmessaging.messages.create' denied on resource '{project_id}'."
-    return web.json_response(error_document(403, "PERMISSION_DENIED", text), status=403)

@@ -9,7 +9,7 @@ import sys
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -17,7 +17,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from random import Random
-from typing import Any, NoReturn, Protocol, TypeVar, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 from _pytest.config import create_terminal_writer
@@ -235,22 +235,12 @@ class _Reporting:
 # A random order of modules.
 
 
-class _Test(Protocol):
-    @property
-    def path(self) -> Path: ...
-
-    def iter_markers(self, name: str) -> Iterator[Any]: ...
-
-
-Test = TypeVar("Test", bound=_Test)
-
-
-def shuffled(tests: Sequence[Test], seed: str) -> list[Test]:
+def shuffled(tests: Sequence[pytest.Item], seed: str) -> list[pytest.Item]:
     """The tests, with their modules in the order that the seed gives; inside a module they keep theirs.
 
     Modules that only `--all` runs take minutes. They begin in the first third: none is left alone at the end.
     """
-    by_module: dict[Path, list[Test]] = {}
+    by_module: dict[Path, list[pytest.Item]] = {}
     for test in tests:
         by_module.setdefault(test.path, []).append(test)
     modules = sorted(by_module)
@@ -267,5 +257,5 @@ def shuffled(tests: Sequence[Test], seed: str) -> list[Test]:
     return [test for module in modules for test in by_module[module]]
 
 
-def _is_long(test: _Test) -> bool:
+def _is_long(test: pytest.Item) -> bool:
     return any("--all" in mark.kwargs.get("reason", "") for mark in test.iter_markers("skipif"))

@@ -32,10 +32,6 @@ needs_postgres = pytest.mark.skipif(
 )
 
 
-SHIPPED_SETTINGS = dict(connection._SETTINGS)
-"""Those of connections, without what `wait_long` changes."""
-
-
 def wait_long(patch: pytest.MonkeyPatch) -> None:
     """Have servers wait as long as it takes, for locks, for answers and for the connection that listens.
 

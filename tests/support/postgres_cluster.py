@@ -152,13 +152,13 @@ class PostgresCluster:
 
 
 def _account() -> pwd.struct_passwd | None:
-    """The user whose server it is: PostgreSQL refuses to run as root."""
+    """The user whose server it is: PostgreSQL and PgBouncer refuse to run as root."""
     if os.geteuid() != 0:
         return None
     for name in _NAMES:
         with suppress(KeyError):
             return pwd.getpwnam(name)
-    raise RuntimeError(f"there is no user {' or '.join(_NAMES)} that PostgreSQL could run as")
+    raise RuntimeError(f"there is no user {' or '.join(_NAMES)} that the server could run as")
 
 
 def _copy(files: Path, target: Path) -> None:
@@ -195,11 +195,10 @@ def main() -> None:
 
 
 def _wait_for_end(pid: int) -> None:
-    if hasattr(os, "pidfd_open"):
-        with suppress(ProcessLookupError):
-            select.select([os.pidfd_open(pid)], [], [])
-        return
     with suppress(ProcessLookupError):
+        if hasattr(os, "pidfd_open"):
+            select.select([os.pidfd_open(pid)], [], [])
+            return
         while True:
             os.kill(pid, 0)
             time.sleep(_POLL_SECONDS)
@@ -210,8 +209,6 @@ if __name__ == "__main__":
 
 
 # A PgBouncer before a PostgreSQL server of the tests, where its program is installed.
-
-_ACCOUNTS = ("postgres", "nobody")
 
 
 def program() -> str | None:
@@ -252,23 +249,13 @@ def open_pgbouncer(database_url: str, pool_mode: str, **settings: object) -> Ite
     host, server_port = query.get("host", [parts.hostname])[0], query.get("port", [parts.port or 5432])[0]
     folder = Path(tempfile.mkdtemp(prefix="bridge-pgbouncer-"))
     values = {
-        "listen_addr": "127.0.0.1",
-        "listen_port": port,
-        "unix_socket_dir": "",
-        "auth_type": "any",
-        "pool_mode": pool_mode,
-        "max_client_conn": 200,
-        "default_pool_size": 40,
-        **settings,
-    }
-    lines = [
-        "[databases]",
-        f"* = host={host} port={server_port} user={parts.username or 'bridge'}",
-        "[pgbouncer]",
-    ]
-    lines += [f"{name} = {value}" for name, value in values.items()]
+        "listen_addr": "127.0.0.1", "listen_port": port, "unix_socket_dir": "", "auth_type": "any",
+        "pool_mode": pool_mode, "max_client_conn": 200, "default_pool_size": 40, **settings,
+    }  # fmt: skip
+    database = f"* = host={host} port={server_port} user={parts.username or 'bridge'}"
+    lines = ["[databases]", database, "[pgbouncer]", *(f"{name} = {values[name]}" for name in values)]
     (folder / "pgbouncer.ini").write_text("\n".join(lines) + "\n")
-    account = _pgbouncer_account()
+    account = _account()
     if account is not None:
         for path in (folder, folder / "pgbouncer.ini"):
             os.chown(path, account.pw_uid, account.pw_gid)
@@ -287,16 +274,6 @@ def open_pgbouncer(database_url: str, pool_mode: str, **settings: object) -> Ite
         process.kill()
         process.wait()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _pgbouncer_account() -> pwd.struct_passwd | None:
-    """The user that it runs as: it refuses to be root."""
-    if os.geteuid() != 0:
-        return None
-    for name in _ACCOUNTS:
-        with suppress(KeyError):
-            return pwd.getpwnam(name)
-    raise RuntimeError(f"there is no user {' or '.join(_ACCOUNTS)} that PgBouncer could run as")
 
 
 def _wait_until_it_listens(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -12,7 +12,6 @@ import asyncio
 import base64
 import re
 import secrets
-from base64 import urlsafe_b64decode
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -34,51 +33,24 @@ from multidict import CIMultiDictProxy
 from bridge_server.kernel.clock import Clock
 from tests.support.credentials import verified
 
-# Verification of VAPID, as a push service does it (RFC 8292).
-
-_LONGEST_SECONDS = 24 * 3_600
-_HEADER = re.compile(r"vapid +t=([\w.-]+) *, *k=([\w-]+)", re.IGNORECASE | re.ASCII)
-_SUBJECT = re.compile(r"mailto:[^@\s]+@[^@\s]+\.[^@\s]+|https://[^/\s]+\.[^\s]+")
+_VAPID = re.compile(r"vapid t=([\w.-]+), ?k=([\w-]+)", re.ASCII)
 
 
-class BadVapidError(Exception):
-    """The VAPID header of a request is not valid. The text says why."""
-
-
-def verified_key(authorization: str | None, audience: str, now_seconds: float) -> str:
-    """Verify an Authorization header; returns its public key as base64url. Raises BadVapidError."""
-    matched = _HEADER.fullmatch(authorization or "")
+def _vapid_key(authorization: str, audience: str, now_seconds: float) -> str:
+    """Verify an Authorization header (RFC 8292); returns its public key as base64url. Raises ValueError."""
+    matched = _VAPID.fullmatch(authorization)
     if matched is None:
-        raise BadVapidError("the Authorization header is not «vapid t=…, k=…»")
+        raise ValueError("the Authorization header is not «vapid t=…, k=…»")
     token, key = matched.groups()
-    try:
-        _, claims = verified(token, _public_key(key))
-        _check(claims, audience, now_seconds)
-    except ValueError as error:
-        raise BadVapidError(f"invalid JWT: {error}") from None
+    _, claims = verified(token, ECC.import_key(from_base64url(key), curve_name="P-256"))
+    if claims["aud"] != audience or not 0 < claims["exp"] - now_seconds <= 24 * 3_600:
+        raise ValueError("it is for another server, has expired, or lasts longer than 24 hours")
+    if not claims["sub"].startswith(("mailto:", "https://")):
+        raise ValueError("the subject is neither mailto: nor an https URL")
     return key
 
 
-def _public_key(text: str) -> ECC.EccKey:
-    point = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    return ECC.import_key(point, curve_name="P-256")
-
-
-def _check(claims: dict[str, Any], audience: str, now_seconds: float) -> None:
-    expires_at = claims.get("exp")
-    if claims.get("aud") != audience:
-        raise ValueError("the audience is another server")
-    if not isinstance(expires_at, int) or not 0 < expires_at - now_seconds <= _LONGEST_SECONDS:
-        raise ValueError("it has expired, or lasts longer than 24 hours")
-    if not isinstance(claims.get("sub"), str) or not _SUBJECT.fullmatch(claims["sub"]):
-        raise ValueError("the subject is neither mailto: nor an https URL")
-
-
-LARGEST_BODY_BYTES = 4_096
-_SMALLEST_BODY_BYTES = 16 + 4 + 1 + 65 + 1 + 16  # header, delimiter and tag
 _URGENCIES = frozenset({"very-low", "low", "normal", "high"})
-_TOPIC = re.compile(r"[A-Za-z0-9_-]{1,32}")
-_TTL = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +66,6 @@ class ReceivedPush:
     @property
     def topic(self) -> str | None:
         return self.headers.get("Topic")
-
-
-class _RefusedError(Exception):
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
 
 
 Answer = Callable[["WebPushService", web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -151,60 +117,36 @@ class WebPushService:
         if answer is not None:
             self._keep(request, body, 0)
             return await answer(self, request)
-        try:
-            self._check(request, body)
-        except _RefusedError as refused:
-            self._keep(request, body, refused.status)
-            return web.Response(status=refused.status, text=str(refused))
-        self._keep(request, body, 201)
-        location = f"{self.origin}/message/{uuid4().hex}"
-        return web.Response(status=201, headers={"Location": location, "TTL": request.headers["TTL"]})
+        code, reason = self._verdict(request, body)
+        self._keep(request, body, code)
+        headers = {"Location": f"{self.origin}/message/{uuid4().hex}"} if code == 201 else {}
+        return web.Response(status=code, text=reason, headers=headers)
 
     def _keep(self, request: web.BaseRequest, body: bytes, status: int) -> None:
         endpoint = self.origin + request.path_qs
         now_ms = self._clock.now_ms()
         self.received.append(ReceivedPush(endpoint, request.headers, body, status, now_ms))
 
-    def _check(self, request: web.BaseRequest, body: bytes) -> None:
-        if request.method != "POST" or request.path not in self._keys:
-            raise _RefusedError(404, "no such subscription")
+    def _verdict(self, request: web.BaseRequest, body: bytes) -> tuple[int, str]:
+        """The status of the answer, and its reason."""
+        if request.path not in self._keys:
+            return 404, "no such subscription"
         if request.path in self._ended:
-            raise _RefusedError(410, "the subscription has ended")
-        self._check_signature(request)
-        _check_wishes(request.headers)
-        _check_body(request.headers, body)
-
-    def _check_signature(self, request: web.BaseRequest) -> None:
-        header = request.headers.get("Authorization")
+            return 410, "the subscription has ended"
+        headers = request.headers
         try:
-            key = verified_key(header, self.origin, self._clock.now_ms() / 1_000)
-        except BadVapidError as error:
-            raise _RefusedError(401, str(error)) from None
-        wanted = self._keys[request.path]
-        if wanted is not None and key != wanted:
-            raise _RefusedError(
-                403, "the VAPID credentials do not correspond to those used to create the subscription"
-            )
-
-
-def _check_wishes(headers: CIMultiDictProxy[str]) -> None:
-    if not _TTL.fullmatch(headers.get("TTL", "")):
-        raise _RefusedError(400, "the TTL header is missing, or not a number of seconds")
-    if headers.get("Urgency", "normal") not in _URGENCIES:
-        raise _RefusedError(400, "the Urgency is not one of those in RFC 8030")
-    if not _TOPIC.fullmatch(headers.get("Topic", "none")):
-        raise _RefusedError(400, "the Topic is not 1 to 32 characters of base64url")
-
-
-def _check_body(headers: CIMultiDictProxy[str], body: bytes) -> None:
-    if len(body) > LARGEST_BODY_BYTES:
-        raise _RefusedError(413, "the message is too large")
-    if headers.get("Content-Encoding") != "aes128gcm":
-        raise _RefusedError(400, "the Content-Encoding is not aes128gcm")
-    if len(body) < _SMALLEST_BODY_BYTES or body[20] != 65 or body[21] != 4:
-        raise _RefusedError(400, "the body does not begin with salt, record size and sender's key")
-    if int.from_bytes(body[16:20], "big") < len(body) - 86:
-        raise _RefusedError(400, "the body is more than one record")
+            key = _vapid_key(headers.get("Authorization", ""), self.origin, self._clock.now_ms() / 1_000)
+        except ValueError as error:
+            return 401, f"invalid JWT: {error}"
+        if self._keys[request.path] not in (None, key):
+            return 403, "the VAPID credentials are not those of the subscription"
+        if not headers.get("TTL", "").isdecimal() or headers.get("Urgency", "normal") not in _URGENCIES:
+            return 400, "the TTL is no number of seconds, or the Urgency is not one of RFC 8030"
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", headers.get("Topic", "none")):
+            return 400, "the Topic is not 1 to 32 characters of base64url"
+        if len(body) > 4_096:
+            return 413, "the message is too large"
+        return 201, ""
 
 
 def status(code: int, text: str = "", **headers: str) -> Answer:
@@ -254,12 +196,14 @@ class Browser:
     """One subscription's keys (RFC 8291, section 2)."""
 
     def __init__(self, private: int | None = None, auth: bytes | None = None) -> None:
-        self._key = ec.generate_private_key(_CURVE) if private is None else _private_key(private)
+        self._key = (
+            ec.generate_private_key(_CURVE) if private is None else ec.derive_private_key(private, _CURVE)
+        )
         self._auth = secrets.token_bytes(16) if auth is None else auth
 
     @property
     def point(self) -> bytes:
-        return _point(self._key.public_key())
+        return self._key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
 
     @property
     def p256dh(self) -> str:
@@ -297,14 +241,6 @@ def base64url(data: bytes) -> str:
 
 def from_base64url(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-
-
-def _private_key(number: int) -> ec.EllipticCurvePrivateKey:
-    return ec.derive_private_key(number, _CURVE)
-
-
-def _point(key: ec.EllipticCurvePublicKey) -> bytes:
-    return key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
 
 
 def _hkdf(salt: bytes, secret: bytes, info: bytes, size: int) -> bytes:

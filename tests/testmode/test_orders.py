@@ -27,39 +27,25 @@ async def test_an_advanced_clock_expires_sessions_and_sweeps_them(controlled: Co
     session_id = await controlled.server.open_session()
     before = await controlled.control.clock.now()
 
-    moved = await controlled.control.clock.advance(days=1, seconds=1)
+    early = await controlled.control.clock.advance(hours=23)
+    assert (early.swept, (await controlled.get(f"/session/{session_id}")).status) == (0, 204)
+    moved = await controlled.control.clock.advance(hours=1, seconds=1)
 
     assert (moved.now, moved.swept) == (before.now + DAY + timedelta(seconds=1), 1)
     assert (await controlled.get(f"/session/{session_id}")).status == 404
     assert look(controlled.server, "SELECT COUNT(*) FROM sessions") == [(0,)]
 
 
-async def test_a_session_that_is_not_due_stays(controlled: Controlled) -> None:
-    session_id = await controlled.server.open_session()
-
-    moved = await controlled.control.clock.advance(hours=23)
-
-    assert moved.swept == 0
-    assert (await controlled.get(f"/session/{session_id}")).status == 204
-
-
-async def test_a_parked_poll_learns_that_its_session_has_expired(controlled: Controlled) -> None:
-    session_id = await controlled.server.open_session()
-
-    async with parked(controlled, f"/session/{session_id}?wait=20") as poll:
-        await controlled.control.clock.advance(days=2)
-
-        assert (await poll).status == 404
-
-
-async def test_a_parked_poll_goes_on_when_nothing_of_it_has_expired(controlled: Controlled) -> None:
+async def test_a_parked_poll_goes_on_until_its_session_has_expired(controlled: Controlled) -> None:
     session_id = await controlled.server.open_session()
 
     async with parked(controlled, f"/session/{session_id}?wait=20") as poll:
         await controlled.control.clock.advance(hours=1)
         await until_waiting(controlled.server, 1)
-
         assert not poll.done()
+        await controlled.control.clock.advance(days=2)
+
+        assert (await poll).status == 404
 
 
 async def test_a_retry_that_becomes_due_is_made_before_the_answer(controlled: Controlled) -> None:
@@ -92,7 +78,9 @@ async def test_a_pause_that_a_service_asked_for_is_over(controlled: Controlled) 
     assert (early.delivered, late.delivered) == (0, 1)
 
 
-async def test_a_clock_that_is_set_and_frozen_stands_still(controlled: Controlled) -> None:
+async def test_a_clock_stands_still_while_it_is_frozen_and_goes_on_from_where_it_is_set(
+    controlled: Controlled,
+) -> None:
     moment = datetime(2027, 6, 1, 12, tzinfo=UTC)
 
     moved = await controlled.control.clock.set(moment, frozen=True)
@@ -100,23 +88,10 @@ async def test_a_clock_that_is_set_and_frozen_stands_still(controlled: Controlle
 
     assert moved.frozen
     assert (await controlled.control.clock.now()).now == moment
-
-
-async def test_a_frozen_clock_is_advanced_and_stays_frozen(controlled: Controlled) -> None:
-    moment = datetime(2027, 6, 1, 12, tzinfo=UTC)
-    await controlled.control.clock.set(moment, frozen=True)
-
-    moved = await controlled.control.clock.advance(hours=1)
-
-    assert (moved.now, moved.frozen) == (moment + timedelta(hours=1), True)
-
-
-async def test_a_clock_that_is_set_goes_on_from_there(controlled: Controlled) -> None:
-    moment = datetime(2029, 6, 1, 12, tzinfo=UTC)
+    advanced = await controlled.control.clock.advance(hours=1)
+    assert (advanced.now, advanced.frozen) == (moment + timedelta(hours=1), True)
     await controlled.control.clock.set(moment)
-
     controlled.server.clock.advance(5)
-
     assert (await controlled.control.clock.now()).now == moment + timedelta(seconds=5)
 
 
@@ -240,36 +215,34 @@ async def test_requests_of_a_route_fail_after_some_and_so_many_times(controlled:
     assert await controlled.control.faults.list() == [{**rule, "hits": 2}]
 
 
-@each_row(("route", "path"), [("readyz", "/readyz"), ("metrics", "/metrics"), ("rpc", "/rpc")])
-async def test_the_routes_of_every_room_can_fail(controlled: Controlled, route: str, path: str) -> None:
-    await controlled.control.faults.set([{"where": "request", "route": route, "status": 503}])
+async def test_the_routes_of_every_room_can_fail(controlled: Controlled) -> None:
+    for route, method in (("readyz", "GET"), ("metrics", "GET"), ("rpc", "POST")):
+        await controlled.control.faults.set([{"where": "request", "route": route, "status": 503}])
+        assert (await controlled.send(method, f"/{route}")).status == 503
 
-    assert (await controlled.send("POST" if path == "/rpc" else "GET", path)).status == 503
 
+@each_row(
+    ("named", "method", "path", "route"),
+    [
+        ("POST /session/new", "POST", "/session/new", "open-session"),
+        ("open-session", "POST", "/session/new", "open-session"),
+        ("GET /session/{id}/calls", "GET", "/session/x/calls", "calls"),
+    ],
+)
+async def test_a_request_stands_for_the_name_of_its_route(
+    controlled: Controlled, named: str, method: str, path: str, route: str
+) -> None:
+    await controlled.control.faults.set([{"where": "request", "route": named, "status": 503}])
 
-@each_row("route", ["POST /session/new", "open-session"])
-async def test_a_request_stands_for_the_name_of_its_route(controlled: Controlled, route: str) -> None:
-    await controlled.control.faults.set([{"where": "request", "route": route, "status": 503}])
-
-    assert (await controlled.send("POST", "/session/new")).status == 503
+    assert (await controlled.send(method, path)).status == 503
     (rule,) = await controlled.control.faults.list()
-    assert rule["route"] == "open-session"
-
-
-@each_row("path", ["/session/{session_id}/calls", "/session/{id}/calls"])
-async def test_a_request_may_name_its_ids_as_it_likes(controlled: Controlled, path: str) -> None:
-    await controlled.control.faults.set([{"where": "request", "route": f"GET {path}", "status": 503}])
-
-    assert (await controlled.get("/session/x/calls")).status == 503
+    assert rule["route"] == route
 
 
 @each_row(
     ("rule", "detail"),
     [
-        (
-            {"route": "open-sesion"},
-            "'open-sesion' is not known. Did you mean open-session (POST /session/new)",
-        ),
+        ({"route": "open-sesion"}, "is not known. Did you mean open-session (POST /session/new)"),
         ({"route": "?"}, "hello (GET /hello), "),
         ({"statsu": 503}, "is no member of a rule. Did you mean status?"),
         ({"xyzzy": 503}, "is no member of a rule. Known: after, answer, "),
@@ -287,51 +260,29 @@ async def test_a_wrong_rule_is_answered_with_the_right_names(
     assert detail in fault["detail"]
 
 
-async def test_other_routes_pass_and_the_control_routes_always_do(controlled: Controlled) -> None:
-    await controlled.control.faults.set([{"where": "request", "route": "hello", "status": 500}])
+async def test_the_first_rule_that_applies_wins_and_the_control_routes_always_pass(
+    controlled: Controlled,
+) -> None:
+    rules = [{"where": "request", "route": "hello", "status": 429, "times": 1}]
+    await controlled.control.faults.set(rules)
     assert (await controlled.get("/info")).status == 200
+    refused = await controlled.send("GET", "/hello", Origin="https://dapp.example")
+    assert (refused.status, refused.headers["Access-Control-Allow-Origin"]) == (429, "*")
 
-    await controlled.control.faults.set([{"where": "request", "status": 500}])
-    assert (await controlled.get("/info")).status == 500
-    assert await hits(controlled) == [1]
-
-
-async def test_an_ordered_answer_can_be_read_by_web_pages(controlled: Controlled) -> None:
-    await controlled.control.faults.set([{"where": "request", "route": "hello", "status": 429}])
-
-    answer = await controlled.send("GET", "/hello", Origin="https://dapp.example")
-
-    assert answer.status == 429
-    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    await controlled.control.faults.set([*rules, {"where": "request", "status": 500}])
+    assert [(await controlled.get("/hello")).status for _ in range(2)] == [429, 500]
+    assert await hits(controlled) == [1, 1]
 
 
-async def test_a_dropped_request_has_no_answer(controlled: Controlled) -> None:
-    await controlled.control.faults.set(
-        [{"where": "request", "route": "open-session", "drop": True, "times": 1}]
-    )
+async def test_a_request_is_answered_late_or_never(controlled: Controlled) -> None:
+    drop = {"where": "request", "route": "open-session", "drop": True, "times": 1}
+    late = {"where": "request", "route": "open-session", "delay_ms": 20}
+    await controlled.control.faults.set([drop, late])
 
     with pytest.raises(aiohttp.ClientError):
         await controlled.send("POST", "/session/new")
 
     assert await controlled.server.open_session()
-
-
-async def test_a_delayed_request_is_answered(controlled: Controlled) -> None:
-    await controlled.control.faults.set([{"where": "request", "route": "hello", "delay_ms": 20}])
-
-    assert (await controlled.get("/hello")).status == 200
-    assert await hits(controlled) == [1]
-
-
-async def test_the_first_rule_that_applies_wins(controlled: Controlled) -> None:
-    await controlled.control.faults.set(
-        [
-            {"where": "request", "route": "hello", "status": 503, "times": 1},
-            {"where": "request", "status": 500},
-        ]
-    )
-
-    assert [(await controlled.get("/hello")).status for _ in range(2)] == [503, 500]
     assert await hits(controlled) == [1, 1]
 
 
@@ -359,12 +310,10 @@ async def test_a_webhook_fails_uncalled(controlled: Controlled, rule: dict[str, 
     ("channel", "answer", "outcome"),
     [
         ("fcm", "UNREGISTERED", "gone"),
-        ("fcm", "SENDER_ID_MISMATCH", "gone"),
         ("fcm", "UNAVAILABLE", "failed"),
         ("fcm", "INVALID_ARGUMENT", "refused"),
         ("fcm", "PERMISSION_DENIED", "blocked"),
         ("apns", "Unregistered", "gone"),
-        ("apns", "BadDeviceToken", "gone"),
         ("apns", "TooManyRequests", "failed"),
         ("apns", "PayloadTooLarge", "refused"),
         ("apns", "InvalidProviderToken", "blocked"),
@@ -424,31 +373,15 @@ async def test_a_node_that_is_away_and_a_node_that_refuses(tmp_path: Path) -> No
         rpc = RpcClient(controlled.server)
         await controlled.control.faults.set([{"where": "node", "drop": True}])
         away = await rpc.error("eth_gasPrice")
-        await controlled.control.faults.set(
-            [{"where": "node", "route": "eth_gasPrice", "answer": "header not found"}]
-        )
+        price = {"where": "node", "route": "eth_gasPrice"}
+        await controlled.control.faults.set([{**price, "answer": "header not found"}])
         refused = await rpc.error("eth_gasPrice")
-        await controlled.control.faults.set([{"where": "node", "route": "eth_gasPrice", "status": 502}])
+        await controlled.control.faults.set([{**price, "status": 502}])
         broken = await rpc.error("eth_gasPrice")
         await controlled.control.faults.set([])
 
         assert (away.code, refused.message, broken.code) == (4900, "header not found", 4900)
         assert await rpc.call("eth_gasPrice") == "0x3b9aca00"
-
-
-async def test_a_transaction_that_the_node_calls_invalid(tmp_path: Path) -> None:
-    async with (
-        open_fake_node() as node,
-        controlling(tmp_path / "data", dev_accounts=True, node_url=node.url) as controlled,
-    ):
-        rule = {"where": "node", "route": "eth_sendRawTransaction", "answer": "insufficient funds"}
-        await controlled.control.faults.set([rule])
-        fields = {"from": DEVELOPMENT_ADDRESS, "to": DEVELOPMENT_ADDRESS, "value": "0x1"}
-
-        error = await RpcClient(controlled.server).error("eth_sendTransaction", fields)
-
-        assert "insufficient funds" in error.message
-        assert node.sent() == []
 
 
 @each_row(
@@ -459,13 +392,9 @@ async def test_a_transaction_that_the_node_calls_invalid(tmp_path: Path) -> None
         ([{"where": "request"}], ["#/0"]),
         ([{"where": "request", "status": 200}], ["#/0"]),
         ([{"where": "request", "status": 600}], ["#/0/status"]),
-        ([{"where": "request", "status": "500"}], ["#/0/status"]),
-        ([{"where": "request", "stauts": 500, "drop": True}], ["#/0/stauts"]),
-        ([{"where": "request", "status": 500, "route": "call-state"}], ["#/0/route"]),
         ([{"where": "request", "status": 500, "answer": "full"}], ["#/0/answer"]),
         ([{"where": "fcm", "drop": True, "route": "hello"}], ["#/0"]),
         ([{"where": "fcm", "answer": "Unregistered"}], ["#/0/answer"]),
-        ([{"where": "apns", "answer": "UNREGISTERED"}], ["#/0/answer"]),
         ([{"where": "disk", "drop": True}], ["#/0"]),
         ([{"where": "disk", "answer": "broken"}], ["#/0/answer"]),
         ([{"where": "fcm", "drop": True, "times": 0, "after": -1}], ["#/0/after", "#/0/times"]),
@@ -482,20 +411,3 @@ async def test_malformed_rules_change_nothing(
 
     assert [each["pointer"] for each in answer.problem(400)["errors"]] == pointers
     assert await controlled.control.faults.list() == [before]
-
-
-async def test_a_mistyped_name_is_refused_with_the_name_that_was_meant(controlled: Controlled) -> None:
-    rules = [{"where": "request", "status": 500, "route": "call-state"}]
-
-    answer = await controlled.send("PUT", "/_test/faults", orjson.dumps(rules))
-
-    assert (
-        "Did you mean call-status (GET /call-status/{call_id})?" in answer.problem(400)["errors"][0]["detail"]
-    )
-
-
-@each_row("body", [b"", b"[", b"{}", b"null", b'"x"', b"[1]", b"[[[[[]]]]]"])
-async def test_a_body_that_is_no_list_of_rules_is_refused(controlled: Controlled, body: bytes) -> None:
-    answer = await controlled.send("PUT", "/_test/faults", body)
-
-    assert answer.problem(400)

@@ -50,6 +50,8 @@ async def test_the_rows_of_every_room_are_gone(tmp_path: Path) -> None:
         connected(controlled.server.client, controlled.server.url) as socket,
     ):
         session_id = await controlled.server.open_session()
+        await controlled.send("PUT", f"/session/{session_id}", b'{"encryptionPayload": "cached"}')
+        assert (await controlled.get(f"/session/{session_id}")).json == {"encryptionPayload": "cached"}
         call_id = await controlled.server.request_call(session_id)
         await controlled.push.register(type="apns", topic=session_id)
         reader = await sign_in(controlled.server)
@@ -60,29 +62,12 @@ async def test_the_rows_of_every_room_are_gone(tmp_path: Path) -> None:
 
         await controlled.control.reset()
 
-        assert held.keys() >= {
-            "sessions",
-            "calls",
-            "projects",
-            "deliveries",
-            "topic_messages",
-            "inbox_tokens",
-        }
+        tables = {"sessions", "calls", "projects", "deliveries", "topic_messages", "inbox_tokens"}
+        assert held.keys() >= tables
         assert rows(controlled) == {}
         assert (await controlled.get(f"/session/{session_id}")).status == 404
         assert (await controlled.get(f"/call-status/{call_id}")).status == 404
         assert (await reader.ask("GET", "/subscriptions")).status == 401
-
-
-async def test_cached_values_are_forgotten(controlled: Controlled) -> None:
-    session_id = await controlled.server.open_session()
-    await controlled.send("PUT", f"/session/{session_id}", b'{"encryptionPayload": "cached"}')
-    cached = await controlled.get(f"/session/{session_id}")
-
-    await controlled.control.reset()
-
-    assert cached.json == {"encryptionPayload": "cached"}
-    assert (await controlled.get(f"/session/{session_id}")).status == 404
 
 
 async def test_rate_limits_are_full_again(tmp_path: Path) -> None:
@@ -95,23 +80,16 @@ async def test_rate_limits_are_full_again(tmp_path: Path) -> None:
         await controlled.server.open_session()
 
 
-async def test_the_clock_is_the_machines_again(controlled: Controlled) -> None:
+async def test_faults_records_and_the_set_clock_are_forgotten(controlled: Controlled) -> None:
     before = await controlled.control.clock.now()
     await controlled.control.clock.set(before.now.replace(year=2040), frozen=True)
-
-    now = await controlled.control.reset()
-
-    assert now == before.now
-    assert not (await controlled.control.clock.now()).frozen
-
-
-async def test_faults_and_records_are_forgotten(controlled: Controlled) -> None:
     await controlled.control.faults.set([{"where": "request", "route": "call-status", "status": 503}])
     await controlled.push.register(type="fcm")
     await controlled.push.push()
 
-    await controlled.control.reset()
+    assert await controlled.control.reset() == before.now
 
+    assert not (await controlled.control.clock.now()).frozen
     assert await controlled.control.faults.list() == []
     assert await controlled.control.sent() == []
     assert (await controlled.control.traffic()).requests == []
@@ -218,9 +196,3 @@ async def test_an_unlocked_account_is_locked_and_keeps_its_file(tmp_path: Path) 
 
         assert (await rpc.error("eth_sign", account, "0x00")).code == 4100
         assert await rpc.call("eth_accounts") == [account]
-
-
-async def test_resets_one_after_the_other(controlled: Controlled) -> None:
-    await asyncio.gather(*(controlled.control.reset() for _ in range(5)))
-
-    assert await controlled.server.open_session()

@@ -20,7 +20,7 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.kit.testing.server import place_schema
 from bridge_server.settings.settings import Settings
 from bridge_server.wallet.approvals import ApprovalStore
-from bridge_server.wallet.models import ApprovalRequest, ApprovalState, Caller, StoredTransaction
+from bridge_server.wallet.models import ApprovalRequest, ApprovalState, Caller, RpcCall, StoredTransaction
 from tests.support.clock import ManualClock
 from tests.support.engines import engine_settings
 from tests.support.rpc_client import RpcClient
@@ -58,6 +58,11 @@ class Rig:
     async def sign(self, **fields: Any) -> str:
         """Sign only; the fields as above."""
         return await self.wallet.transaction_methods.sign([transaction(**fields)], CALLER)
+
+    async def pass_on(self, method: str, *params: Any) -> Any:
+        """Ask the node through the wallet."""
+        (answer,) = await self.wallet.node.forward([RpcCall(method, list(params))])
+        return answer
 
     async def queued(self, *which: Any) -> Any:
         """The newest transaction that matches, as a client reads it."""

@@ -48,21 +48,13 @@ async def call(server: RunningServer, **headers: str) -> Answer:
     )
 
 
-async def test_a_client_on_this_machine_needs_no_token(rpc: RpcClient) -> None:
-    assert (await call(rpc.server)).status == 200
-
-
 @each_row(
     "headers",
     [
-        {"X-Forwarded-For": "198.51.100.7"},
         {"X-Forwarded-For": "127.0.0.1"},
-        {"X-Forwarded-For": ""},
         {"Forwarded": "for=127.0.0.1"},
         {"X-Real-IP": "127.0.0.1"},
-        {"X-Forwarded-Host": "localhost"},
-        {"x-forwarded-proto": "https"},
-        {"X-Forwarded-Whatever": ""},
+        {"x-forwarded-whatever": ""},
         {"Via": "1.1 proxy.example"},
         {"CF-Connecting-IP": "127.0.0.1"},
         {"True-Client-IP": "127.0.0.1"},
@@ -80,29 +72,20 @@ async def test_a_forwarded_request_is_not_from_this_machine(rpc: RpcClient, head
         ({}, 200),
         ({"X-Forwarded-For": "127.0.0.1"}, 200),
         ({"X-Forwarded-For": "::1, 127.0.0.1"}, 200),
-        ({"X-Forwarded-For": "198.51.100.7"}, 403),
         ({"X-Forwarded-For": "198.51.100.7, 127.0.0.1"}, 403),
         ({"X-Forwarded-For": "127.0.0.1, 10.0.0.5"}, 403),
-        ({"X-Forwarded-For": "nonsense"}, 403),
         ({"X-Forwarded-For": ""}, 403),
         ({"X-Forwarded-For": "127.0.0.1", "Forwarded": "for=198.51.100.7"}, 403),
-        ({"Forwarded": "for=127.0.0.1"}, 403),
         ({"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "https", "Via": "1.1 p"}, 200),
         ({"X-Forwarded-For": "127.0.0.1", "X-Real-IP": "127.0.0.1"}, 200),
         ({"X-Forwarded-For": "127.0.0.1", "X-Real-IP": "198.51.100.7"}, 403),
-        ({"X-Forwarded-For": "127.0.0.1", "CF-Connecting-IP": "198.51.100.7"}, 403),
         ({"X-Real-IP": "127.0.0.1"}, 403),
-        ({"Via": "1.1 proxy.example"}, 403),
     ],
 )
 async def test_a_trusted_proxy_may_forward_for_clients_on_this_machine(
     configured: RunningServer, headers: dict[str, str], status: int
 ) -> None:
     assert (await ask(configured, "POST", "/rpc", BODY, headers)).status == status
-
-
-async def test_a_forwarded_request_with_the_token_is_answered(with_token: RunningServer) -> None:
-    assert (await call(with_token, X_Forwarded_For="198.51.100.7", **AUTHORIZED)).status == 200
 
 
 @each_row("authorization", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", TOKEN])
@@ -115,19 +98,12 @@ async def test_requests_need_the_token(with_token: RunningServer, authorization:
     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-@each_row(
-    "host",
-    [
-        "localhost",
-        "LocalHost:8080",
-        "localhost.",
-        "127.0.0.1",
-        "127.0.0.1:1",
-        "127.1.2.3",
-        "[::1]",
-        "[::1]:80",
-    ],
-)
+async def test_the_token_excuses_a_proxy_and_no_wrong_host_name(with_token: RunningServer) -> None:
+    assert (await call(with_token, X_Forwarded_For="198.51.100.7", **AUTHORIZED)).status == 200
+    (await call(with_token, Host="evil.example", **AUTHORIZED)).problem(403)
+
+
+@each_row("host", ["LocalHost:8080", "localhost.", "127.0.0.1", "127.1.2.3:1", "[::1]", "[::1]:80"])
 async def test_a_request_to_a_name_of_this_machine_is_answered(rpc: RpcClient, host: str) -> None:
     assert (await call(rpc.server, Host=host)).status == 200
 
@@ -152,10 +128,6 @@ async def test_a_request_without_a_host_is_refused(rpc: RpcClient) -> None:
     (await ask_raw(rpc.server, body)).problem(403)
 
 
-async def test_a_token_does_not_excuse_a_wrong_host_name(with_token: RunningServer) -> None:
-    (await call(with_token, Host="evil.example", **AUTHORIZED)).problem(403)
-
-
 @each_row("host", ["wallet.example", "Wallet.Example:8080", "bridge.example", "192.0.2.7"])
 async def test_host_names_from_the_settings_are_answered(configured: RunningServer, host: str) -> None:
     assert (await call(configured, Host=host, **FORWARDED)).status == 200
@@ -163,13 +135,8 @@ async def test_host_names_from_the_settings_are_answered(configured: RunningServ
 
 FOREIGN = [
     *(PAGE, "null", "", "localhost", "http://localhost:3000/", "http://localhost:3000, http://localhost"),
-    *(
-        "http://localhost.evil.example",
-        "http://127.0.0.1.evil.example",
-        "http://a@localhost",
-        "ws://localhost",
-    ),
-    *("http://0.0.0.0:3000", "http://192.168.0.7:3000", "http://[::2]", "http://localhost:"),
+    *("http://localhost.evil.example", "http://127.0.0.1.evil.example", "http://a@localhost", "http://[::2]"),
+    *("ws://localhost", "http://0.0.0.0:3000", "http://192.168.0.7:3000", "http://localhost:"),
 ]
 LOOPBACK = [
     *("http://localhost:3000", "http://localhost", "https://localhost:8443"),
@@ -203,7 +170,6 @@ async def test_pages_of_this_machine_may_call_a_wallet_of_published_keys(rpc: Rp
     "settings",
     [
         {"private_keys": "0x" + "11" * 32},
-        {"dev_accounts": False, "private_keys": "0x" + "11" * 32},
         {"dev_accounts": False},
         {"dev_mnemonic": "legal winner thank year wave sausage worth useful legal winner thank yellow"},
         pytest.param(
@@ -252,51 +218,30 @@ def refusals(logs: list[Any]) -> list[tuple[str, int, int]]:
     return [(line["reason"], line["times"], line.get("others", 0)) for line in lines]
 
 
-@each_row(
-    ("settings", "headers", "cure"),
-    [
-        ({}, {"Origin": PAGE}, f"Web pages of '{PAGE}' may not call the wallet. Allow them with the"),
-        ({}, {"Host": "evil.example"}, "The wallet does not answer to the host 'evil.example': reach it as"),
-        ({}, {"Via": "1.1 proxy"}, "Without a token the wallet answers only callers on its own machine: set"),
-        ({"rpc_token": TOKEN}, {}, "The bearer token is missing or wrong: send the value of rpc_token from"),
-        (
-            {"rpc_token": TOKEN},
-            {"Authorization": "Bearer x"},
-            "The bearer token is missing or wrong: send the",
-        ),
-    ],
-)
-async def test_each_refusal_is_a_log_line_with_its_cure(
-    tmp_path: Path, settings: dict[str, Any], headers: dict[str, str], cure: str
-) -> None:
-    async with running_server(tmp_path / "data", **settings) as server:
-        with structlog.testing.capture_logs() as logs:
-            assert (await ask(server, "POST", "/rpc", BODY, headers)).status in (401, 403)
-
-    [(reason, times, others)] = refusals(logs)
-    assert reason.startswith(cure)
-    assert (times, others) == (1, 0)
-    assert TOKEN not in reason
-
-
-@each_row("settings", [{}, {"rpc_origins": [PAGE]}, {"dev_accounts": True}])
-async def test_a_refused_preflight_is_a_log_line_too(tmp_path: Path, settings: dict[str, Any]) -> None:
-    asked = {"Origin": "https://other.example", "Access-Control-Request-Method": "POST"}
-    async with running_server(tmp_path / "data", **settings) as server:
-        with structlog.testing.capture_logs() as logs:
-            answer = await ask(server, "OPTIONS", "/rpc", headers=asked)
-
-    assert "Access-Control-Allow-Origin" not in answer.headers
-    [(reason, _, _)] = refusals(logs)
-    assert reason.startswith("Web pages of 'https://other.example' may not call the wallet. Allow them")
-
-
-async def test_an_answered_request_leaves_no_refusal_in_the_log(rpc: RpcClient) -> None:
+@pytest.mark.own_server
+async def test_each_refusal_is_a_log_line_with_its_cure(rpc: RpcClient, with_token: RunningServer) -> None:
+    preflight = {"Origin": "https://other.example", "Access-Control-Request-Method": "POST"}
+    with_token.clock.advance(60)  # for a reason that was logged a moment ago there is no other line
     with structlog.testing.capture_logs() as logs:
         await call(rpc.server, Origin=LOOPBACK[0])
         await ask(rpc.server, "OPTIONS", "/rpc", headers={"Origin": LOOPBACK[0]})
+        assert refusals(logs) == []
+        await call(rpc.server, Origin=PAGE)
+        await call(rpc.server, Host="evil.example")
+        await call(rpc.server, Via="1.1 proxy")
+        await ask(rpc.server, "OPTIONS", "/rpc", headers=preflight)
+        await call(with_token, Authorization="Bearer x")
 
-    assert refusals(logs) == []
+    cures = [
+        f"Web pages of '{PAGE}' may not call the wallet. Allow them with the",
+        "The wallet does not answer to the host 'evil.example': reach it as",
+        "Without a token the wallet answers only callers on its own machine: set",
+        "Web pages of 'https://other.example' may not call the wallet. Allow them",
+        "The bearer token is missing or wrong: send the value of rpc_token from",
+    ]
+    for (reason, _, _), cure in zip(refusals(logs), cures, strict=True):
+        assert reason.startswith(cure)
+        assert TOKEN not in reason
 
 
 @pytest.mark.own_server
@@ -345,13 +290,6 @@ async def test_a_preflight_from_an_allowed_page_is_answered(with_token: RunningS
     assert allowed.headers["Access-Control-Allow-Methods"] == "POST"
     assert allowed.headers["Access-Control-Allow-Headers"] == "authorization,content-type"
     assert "Access-Control-Allow-Origin" not in other.headers
-
-
-async def test_a_refusal_may_be_read_by_an_allowed_page(with_token: RunningServer) -> None:
-    answer = await call(with_token, Origin=PAGE)
-
-    answer.problem(401)
-    assert answer.headers["Access-Control-Allow-Origin"] == PAGE
 
 
 async def test_a_refusal_comes_before_the_body_is_read(rpc: RpcClient) -> None:

@@ -12,7 +12,6 @@ import aiohttp
 import pytest
 import structlog
 
-from bridge_server.wallet.models import RpcCall, TransactionRefusedError
 from tests.support.needs import PACKAGES, needs_anvil
 from tests.support.programs import free_ports
 from tests.support.rows import each_row
@@ -21,7 +20,6 @@ from tests.support.server import running_server
 from tests.support.waiting import eventually
 from tests.wallet.rig import ALICE, BOB, ZERO_HASH, Rig, open_rig, signed_elsewhere, transaction
 
-CHAIN_ID = 31_337
 # The program itself: killing the script that npm puts before it would leave it running.
 _PROGRAMS = sorted(PACKAGES.glob("node_modules/@foundry-rs/anvil-*/bin/anvil*"))
 _STOP_SECONDS = 60.0
@@ -48,13 +46,12 @@ class Anvil:
         self._begin([str(_PROGRAMS[0]), "--port", str(self.port), "--silent", *state, *arguments])
         await eventually(self._answers, within_seconds=60)
 
-    def stop(self) -> None:
-        """End it so that it keeps its state."""
-        self._end(subprocess.Popen.terminate)
-
     def kill(self) -> None:
         """End it with SIGKILL: unwritten state is lost."""
-        self._end(subprocess.Popen.kill)
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(_STOP_SECONDS)
+            self._process = None
 
     async def call(self, method: str, *params: Any) -> Any:
         """The result of a call, without the wallet."""
@@ -81,6 +78,9 @@ class Anvil:
 
         await eventually(are_mined)
 
+    def _begin(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
     async def _answers(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, "anvil has ended"
@@ -88,15 +88,6 @@ class Anvil:
             return bool(await self.call("eth_chainId"))
         except aiohttp.ClientError:
             return False
-
-    def _begin(self, command: list[str]) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-
-    def _end(self, how: Any) -> None:
-        if self._process is not None:
-            how(self._process)
-            self._process.wait(_STOP_SECONDS)
-            self._process = None
 
 
 @asynccontextmanager
@@ -111,9 +102,6 @@ async def open_anvil(directory: Path, *arguments: str) -> AsyncIterator[Anvil]:
 
 
 pytestmark = needs_anvil
-
-# Copies the byte that follows into memory and returns it: the contract's code is one STOP.
-CREATION = "0x6001600c60003960016000f300"
 
 
 @pytest.fixture
@@ -138,28 +126,13 @@ async def dapp(anvil: Anvil, tmp_path: Path) -> AsyncIterator[RpcClient]:
     [
         ({"gasPrice": "0xb2d05e00"}, "0x0"),
         ({"accessList": [{"address": BOB, "storageKeys": ["0x" + "01" * 32]}]}, "0x1"),
-        ({"maxFeePerGas": "0xb2d05e00"}, "0x2"),
-        ({"maxPriorityFeePerGas": "0x1"}, "0x2"),
         ({"type": "0x2"}, "0x2"),
     ],
-    ids=["legacy", "access list", "its maximum", "its tip", "its type alone"],
 )
 async def test_every_type_is_sent(rig: Rig, anvil: Anvil, fields: dict[str, object], kind: str) -> None:
     sent = await rig.send(**fields)
 
     assert (await anvil.call("eth_getTransactionByHash", sent))["type"] == kind
-
-
-async def test_an_underpriced_replacement_is_refused_and_the_first_stays(rig: Rig, anvil: Anvil) -> None:
-    await anvil.call("evm_setAutomine", False)
-    first = await rig.send(gasPrice="0xb2d05e00")
-
-    with pytest.raises(TransactionRefusedError, match="underpriced"):
-        await rig.send(gasPrice="0xb2d05e00", nonce="0x0", value="0x2")
-
-    assert (await rig.queued())["state"] == "refused"
-    assert (await rig.queued(first))["state"] == "sent"
-    assert (await rig.queued(await rig.send()))["nonce"] == "0x1"
 
 
 async def test_each_send_around_the_death_of_the_node_arrives_once(anvil: Anvil, tmp_path: Path) -> None:
@@ -181,12 +154,6 @@ async def test_each_send_around_the_death_of_the_node_arrives_once(anvil: Anvil,
         assert all(answer in (ZERO_HASH, transaction_hash) for transaction_hash, answer in told)
         for each in found:
             assert await anvil.call("eth_getTransactionReceipt", each["hash"]) is not None
-
-
-async def pass_on(rig: Rig, method: str, *params: Any) -> Any:
-    """Ask the node through the wallet."""
-    (answer,) = await rig.wallet.node.forward([RpcCall(method, list(params))])
-    return answer
 
 
 async def states(rig: Rig, *transactions: str) -> list[tuple[str, str]]:
@@ -233,7 +200,7 @@ async def test_a_chain_set_back_through_the_wallet_gets_no_transaction_again(rig
     undone = [await mined(rig, anvil, "0x2"), await rig.send(value="0x3")]
     await anvil.receipt(undone[1])  # a transaction that waits for its block outlives the revert
 
-    await pass_on(rig, "evm_revert", snapshot)
+    await rig.pass_on("evm_revert", snapshot)
 
     assert await states(rig, kept, *undone) == [("0x0", "mined"), ("0x1", "forgotten"), ("0x2", "forgotten")]
     sent = await rig.send(value="0x4")
@@ -243,35 +210,14 @@ async def test_a_chain_set_back_through_the_wallet_gets_no_transaction_again(rig
     assert (await rig.queued(undone[0]))["error"] == "The node's chain was set back."
 
 
-async def test_a_transaction_that_is_dropped_through_the_wallet_stays_dropped(rig: Rig, anvil: Anvil) -> None:
-    await anvil.call("evm_setAutomine", False)
-    other, dropped = await rig.send(value="0x1"), await rig.send(value="0x2")
-
-    await pass_on(rig, "anvil_dropTransaction", dropped)
-
-    assert await states(rig, other, dropped) == [("0x0", "sent"), ("0x1", "forgotten")]
-    assert (await rig.queued(await rig.send(value="0x3")))["nonce"] == "0x1"
-
-
-async def test_a_queued_transaction_outlives_a_reset(anvil: Anvil, tmp_path: Path) -> None:
-    anvil.kill()
-    async with open_rig(tmp_path, anvil.url, broadcasts=False) as rig:
-        await rig.send(value="0x1")
-        await anvil.start()
-
-        await pass_on(rig, "anvil_reset")
-
-        assert (await rig.queued())["state"] == "queued"
-
-
 async def test_an_account_whose_count_is_set_goes_on_from_there(rig: Rig, anvil: Anvil) -> None:
     first = await mined(rig, anvil, "0x1")
 
-    await pass_on(rig, "anvil_setNonce", ALICE, "0x9")
+    await rig.pass_on("anvil_setNonce", ALICE, "0x9")
     second = await rig.send(value="0x2")
     assert (await rig.queued(second))["nonce"] == "0x9"
     await anvil.receipt(second)
-    await pass_on(rig, "anvil_setNonce", ALICE, "0x4")
+    await rig.pass_on("anvil_setNonce", ALICE, "0x4")
 
     assert (await rig.queued(await rig.send(value="0x3")))["nonce"] == "0x4"
     assert (await rig.queued(first))["state"] == "mined"
@@ -335,35 +281,6 @@ async def test_a_chain_set_back_for_one_account_is_set_back_for_all(rig: Rig, an
     await anvil.count(BOB, 0)
 
 
-async def test_a_dapp_sends_and_reads_the_receipt(dapp: RpcClient, anvil: Anvil) -> None:
-    (sender, *_) = await dapp.call("eth_accounts")
-    assert await dapp.call("eth_chainId") == hex(CHAIN_ID)
-    assert await dapp.call("net_version") == str(CHAIN_ID)
-
-    sent = await dapp.call("eth_sendTransaction", {"from": sender, "to": BOB, "value": "0x5"})
-
-    await anvil.receipt(sent)
-    assert (await dapp.call("eth_getTransactionReceipt", sent))["status"] == "0x1"
-    assert (await dapp.call("wallet_getQueuedTransaction", sent))["state"] in ("sent", "mined")
-    assert await dapp.call("wallet_getQueuedTransactions") == []
-
-
-async def test_a_created_contract_is_found_by_its_receipt(dapp: RpcClient, anvil: Anvil) -> None:
-    sent = await dapp.call("eth_sendTransaction", {"from": ALICE, "data": CREATION})
-
-    await anvil.receipt(sent)
-    address = (await dapp.call("eth_getTransactionReceipt", sent))["contractAddress"]
-    assert await dapp.call("eth_getCode", address, "latest") == "0x00"
-
-
-async def test_signed_bytes_are_sent_with_eth_send_raw_transaction(dapp: RpcClient, anvil: Anvil) -> None:
-    raw = await dapp.call("eth_signTransaction", transaction(data="0x1234"))
-
-    sent = await dapp.call("eth_sendRawTransaction", raw)
-
-    assert (await anvil.receipt(sent))["from"] == ALICE
-
-
 async def test_two_hundred_requests_at_once_have_consecutive_nonces(dapp: RpcClient, anvil: Anvil) -> None:
     sends = (dapp.call("eth_sendTransaction", transaction(value=hex(number))) for number in range(100))
     batch = [("eth_sendTransaction", transaction(value=hex(number))) for number in range(100, 200)]
@@ -376,46 +293,6 @@ async def test_two_hundred_requests_at_once_have_consecutive_nonces(dapp: RpcCli
     found = await dapp.batch([("wallet_getQueuedTransaction", each) for each in in_batch])
     nonces = [int(answer["result"]["nonce"], 16) for answer in found]
     assert nonces == sorted(nonces)
-
-
-async def test_refusals_are_json_rpc_errors(dapp: RpcClient) -> None:
-    error = await dapp.error("eth_sendTransaction", transaction(value=hex(10**30)))
-    assert (error.code, error.message.lower()[:18]) == (-32003, "insufficient funds")
-
-    error = await dapp.error("eth_sendTransaction", transaction(chainId="0x1"))
-    assert error.code == -32602
-
-    error = await dapp.error("eth_sendTransaction", transaction(from_="0x" + "12" * 20))
-    assert error.code == 4100
-
-    error = await dapp.error("eth_sendRawTransaction", "0x1234")
-    assert (error.code, error.message[:9]) == (-32602, "params[0]")
-
-
-async def test_a_reverted_call_keeps_its_data(dapp: RpcClient, anvil: Anvil) -> None:
-    reverts = "0x" + "63deadbeef60005260046" + "01cfd"
-
-    error = await dapp.error("eth_call", {"from": ALICE, "data": reverts}, "latest")
-
-    assert error.data == "0xdeadbeef"
-
-
-async def test_the_zero_hash_becomes_a_real_one_when_the_node_is_back(dapp: RpcClient, anvil: Anvil) -> None:
-    anvil.kill()
-    assert await dapp.call("eth_sendTransaction", transaction()) == ZERO_HASH
-    error = await dapp.error("eth_blockNumber")
-    assert error.code == 4900
-
-    await anvil.start()
-    dapp.server.clock.advance(61)
-
-    async def has_arrived() -> bool:
-        found = await dapp.call("wallet_getQueuedTransaction", transaction())
-        return found["state"] in ("sent", "mined")
-
-    await eventually(has_arrived)
-    found = await dapp.call("wallet_getQueuedTransaction", transaction())
-    assert (await anvil.receipt(found["hash"]))["to"] == BOB
 
 
 async def test_a_known_nonce_replaces_for_a_higher_price(idle_rig: Rig, anvil: Anvil) -> None:

@@ -105,16 +105,11 @@ def test_a_transfer_of_ether_is_shown_with_its_greatest_cost() -> None:
     [
         ({"value": "0x0"}, "value", ["0 ether"]),
         ({"value": "0x1"}, "value", ["0.000000000000000001 ether (1 wei)"]),
-        ({"value": hex(ETHER)}, "value", ["1 ether (1000000000000000000 wei)"]),
         ({"value": hex(ETHER + 10)}, "value", ["1.00000000000000001 ether (1000000000000000010 wei)"]),
-        ({"value": hex(100 * ETHER)}, "value", ["100 ether (100000000000000000000 wei)"]),
         ({"to": None, "data": "0x6001"}, "does", ["create a contract"]),
-        ({"to": None, "data": "0x6001"}, "to", []),
         ({"to": None, "data": "0x6001"}, "data", ["2 bytes: 0x6001"]),
         ({"input": "0xdeadbeef01"}, "does", ["call a function that is not known here: 0xdeadbeef"]),
-        ({"input": "0xdeadbeef01"}, "input", ["5 bytes: 0xdeadbeef01"]),
         ({"input": "0xdeadbeef", "data": None}, "input", ["4 bytes: 0xdeadbeef"]),
-        ({"data": "0xdeadbeef", "input": None}, "data", ["4 bytes: 0xdeadbeef"]),
         ({"data": "0x" + "ab" * 5_000}, "data", ["5000 bytes, of which the first 1024: 0x" + "ab" * 1024]),
         ({"surprise\u202e": {"a": "\x1b"}}, "also", ['surprise<U+202E>: {"a": "\\u001b"}']),
         ({"accessList": [ACCESS, ACCESS]}, "access list", [json.dumps(ACCESS)] * 2),
@@ -137,37 +132,28 @@ def test_fees_with_a_maximum_and_a_tip() -> None:
 
 
 @each_row("name", ["from", "to", "value", "nonce", "chainId", "data"])
-@each_row("value", ["strange", 5, ["0x1"], {"a": 1}, True])
+@each_row("value", ["strange", {"a": 1}])
 def test_a_member_of_another_kind_is_shown_as_it_came(name: str, value: Any) -> None:
     lines = explained("eth_sendTransaction", {**TRANSFER, name: value})
 
     assert any(json.dumps(value) in text for _, text in lines)
 
 
-@each_row(
-    ("changes", "warning"),
-    [
-        ({"gas": None}, "what it can cost is not known"),
-        ({"gasPrice": None}, "what it can cost is not known"),
-        ({"maxFeePerGas": "0x1"}, "one price"),
-    ],
-)
-def test_a_cost_that_is_not_known_is_a_warning(changes: dict[str, Any], warning: str) -> None:
+@each_row("changes", [{"gas": None}, {"gasPrice": None}, {"maxFeePerGas": "0x1"}])
+def test_a_cost_that_is_not_known_is_a_warning(changes: dict[str, Any]) -> None:
     changed = {name: value for name, value in {**TRANSFER, **changes}.items() if value is not None}
 
-    lines = explained("eth_sendTransaction", changed)
+    [warning] = texts(explained("eth_sendTransaction", changed), "WARNING")
 
-    assert any(warning in text for text in texts(lines, "WARNING"))
+    assert warning == "what it can cost is not known: it needs a value, gas and one price of gas"
 
 
 @each_row(
     ("raw", "label", "expected"),
     [
         (vectors("transactions.json")[0]["raw"], "hash", [vectors("transactions.json")[0]["hash"]]),
-        (vectors("transactions.json")[0]["raw"], "does", ["send ether"]),
         (vectors("transactions.json")[0]["raw"], "chain", ["1"]),
         (published_raw(PUBLISHED["fee market"]), "tip", ["0.0000005 gwei of it"]),
-        (published_raw(PUBLISHED["fee market"]), "hash", [PUBLISHED["fee market"]["hash"]]),
         (
             published_raw(PUBLISHED["blobs"]),
             "blob fee",
@@ -190,11 +176,6 @@ def test_a_cost_that_is_not_known_is_a_warning(changes: dict[str, Any], warning:
             signed(1, FIELDS[1]),
             "access list",
             [json.dumps({"address": "0x" + "35" * 20, "storageKeys": ["0x" + "00" * 32]})],
-        ),
-        (
-            signed(3, FIELDS[3]),  # with two blobs
-            "blob fee",
-            ["besides, at most 0.00000000000131072 ether (1310720 wei)"],
         ),
         (signed_for_every_chain(), "chain", ["EVERY chain: it is not bound to one"]),
         (
@@ -225,7 +206,7 @@ def test_a_transfer_of_tokens_is_shown_with_its_arguments() -> None:
 @each_row(
     ("amount", "warning"),
     [
-        *((amount, "UNLIMITED:") for amount in (2**96 - 1, 2**128, 2**160 - 1, 2**255, UNLIMITED)),
+        *((amount, "UNLIMITED:") for amount in (2**96 - 1, 2**128, UNLIMITED)),
         *((amount, "the spender can take this token from") for amount in (1, 2**96 - 2, 2**96, 2**128 - 1)),
         (0, None),
     ],
@@ -237,58 +218,49 @@ def test_an_allowance_is_a_warning_and_one_without_end_is_called_so(amount: int,
     assert [text[: len(warning or "")] for text in texts(lines, "WARNING")] == ([warning] if warning else [])
 
 
-def test_an_allowance_by_a_permit() -> None:
-    signature = "permit(address,address,uint256,uint256,uint8,bytes32,bytes32)"
-    words = (ALICE, SPENDER, UNLIMITED, 1_700_000_000, 27, 1, 2)
-
-    lines = explained("eth_sendTransaction", call(signature, *words))
-
-    assert texts(lines, "")[:5] == [
-        f"  owner: {ALICE}",
-        f"  spender: {SPENDER}",
-        f"  value: {UNLIMITED}",
-        "  deadline: 1700000000 (2023-11-14T22:13:20.000Z)",
-        "  v: 27",
-    ]
-    assert texts(lines, "WARNING")[0].startswith("UNLIMITED")
-
-
-@each_row(("approved", "warnings"), [(1, 1), (0, 0)])
-def test_an_approval_of_all_tokens(approved: int, warnings: int) -> None:
-    lines = explained("eth_sendTransaction", call("setApprovalForAll(address,bool)", SPENDER, approved))
-
-    assert texts(lines, "")[1] == f"  approved: {'true' if approved else 'false'}"
-    assert ["EVERY token" in text for text in texts(lines, "WARNING")] == [True] * warnings
-
-
 @each_row(
-    ("signature", "words", "standard"),
+    ("signature", "words", "standard", "shown"),
     [
-        ("transferFrom(address,address,uint256)", (ALICE, SPENDER, 7), "ERC-20"),
-        ("safeTransferFrom(address,address,uint256)", (ALICE, SPENDER, 7), "ERC-721"),
-        ("safeTransferFrom(address,address,uint256,bytes)", (ALICE, SPENDER, 7, 128, 0), "ERC-721"),
+        ("transferFrom(address,address,uint256)", (ALICE, SPENDER, 7), "ERC-20", f"  to: {SPENDER}"),
+        ("safeTransferFrom(address,address,uint256)", (ALICE, SPENDER, 7), "ERC-721", f"  to: {SPENDER}"),
         (
-            "safeTransferFrom(address,address,uint256,uint256,bytes)",
-            (ALICE, SPENDER, 7, 1, 160, 0),
-            "ERC-1155",
+            "safeTransferFrom(address,address,uint256,bytes)",
+            (ALICE, SPENDER, 7, 128, 0),
+            "ERC-721",
+            "  token: 7",
         ),
-        ("increaseAllowance(address,uint256)", (SPENDER, 7), "ERC-20"),
-        ("decreaseAllowance(address,uint256)", (SPENDER, 7), "ERC-20"),
+        ("increaseAllowance(address,uint256)", (SPENDER, 7), "ERC-20", f"  spender: {SPENDER}"),
+        ("decreaseAllowance(address,uint256)", (SPENDER, 7), "ERC-20", f"  spender: {SPENDER}"),
+        ("setApprovalForAll(address,bool)", (SPENDER, 0), "ERC-721", "  approved: false"),
+        (
+            "permit(address,address,uint256,uint256,uint8,bytes32,bytes32)",
+            (ALICE, SPENDER, UNLIMITED, 1_700_000_000, 27, 1, 2),
+            "UNLIMITED",
+            "  deadline: 1700000000 (2023-11-14T22:13:20.000Z)",
+        ),
+        ("setApprovalForAll(address,bool)", (SPENDER, 1), "EVERY token", "  approved: true"),
+        (
+            "transfer(address,uint256)",
+            (SPENDER, 1, 5),
+            "ERC-20",
+            "  and: 32 bytes more, which the call does not need",
+        ),
     ],
 )
-def test_calls_of_tokens_are_explained(signature: str, words: tuple[int | str, ...], standard: str) -> None:
+def test_calls_of_tokens_are_explained(
+    signature: str, words: tuple[int | str, ...], standard: str, shown: str
+) -> None:
     lines = explained("eth_sendTransaction", call(signature, *words))
 
     assert lines[0][1].endswith(f": {signature}")
-    assert standard in lines[0][1]
-    assert f"  {'spender' if 'Allowance' in signature else 'to'}: {SPENDER}" in texts(lines, "")
+    assert standard in " ".join([lines[0][1], *texts(lines, "WARNING")])
+    assert shown in texts(lines, "")
 
 
 @each_row(
     ("transaction", "fault"),
     [
         (call("transfer(address,uint256)", SPENDER), "has 32 bytes of arguments, and needs 64"),
-        (call("transfer(address,uint256)", UNLIMITED, 1), "to is no address: 0xffff"),
         (call("transfer(address,uint256)", 2**160, 1), "to is no address: 0x0000"),
         (call("setApprovalForAll(address,bool)", SPENDER, 2), "approved is neither true nor false"),
     ],
@@ -298,12 +270,6 @@ def test_a_call_that_cannot_be_read_is_a_warning(transaction: dict[str, str], fa
 
     assert warning.startswith("the call cannot be read:")
     assert fault in warning
-
-
-def test_bytes_after_the_arguments_are_mentioned() -> None:
-    lines = explained("eth_sendTransaction", call("transfer(address,uint256)", SPENDER, 1, 5))
-
-    assert "  and: 32 bytes more, which the call does not need" in texts(lines, "")
 
 
 def test_typed_data_is_shown_as_a_tree_of_every_member() -> None:
@@ -334,7 +300,6 @@ def test_typed_data_is_shown_as_a_tree_of_every_member() -> None:
         ("uint256", "0xff", "255"),
         ("int8", "-007", "-7"),
         ("bool", False, "false"),
-        ("string", "", '""'),
         ("string", "0xff", '"0xff"'),
         ("uint256", 2**200, str(2**200)),
     ],
@@ -343,27 +308,6 @@ def test_each_kind_of_value_has_one_spelling(kind: str, value: Any, text: str) -
     lines = explained("eth_signTypedData_v4", typed("Holder", {"held": value}, {}, Holder=f"{kind} held"))
 
     assert texts(lines, "message") == [f"held ({kind}): {text}"]
-
-
-def test_arrays_count_their_elements() -> None:
-    lines = explained("eth_signTypedData", TYPED_DATA["three dimensions"]["typed_data"])
-
-    assert texts(lines, "message") == ["items (bool[1][2][]): 1 of them"]
-    assert texts(lines, "") == [
-        "  0 (bool[1][2]): 2 of them",
-        "    0 (bool[1]): 1 of them",
-        "      0 (bool): true",
-        "    1 (bool[1]): 1 of them",
-        "      0 (bool): false",
-    ]
-
-
-def test_the_json_string_of_typed_data_is_shown_as_its_object() -> None:
-    typed_data = TYPED_DATA["groups of groups"]["typed_data"]
-
-    lines = explained("eth_signTypedData", json.dumps(typed_data))
-
-    assert lines == explained("eth_signTypedData", typed_data)
 
 
 def test_a_domain_without_its_type_is_shown() -> None:
@@ -379,10 +323,7 @@ def test_a_domain_without_its_type_is_shown() -> None:
     [
         (
             PERMIT["typed_data"],
-            [
-                "0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB can take UNLIMITED of the token "
-                "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
-            ],
+            ["0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB can take UNLIMITED of the token 0xA0b"],
         ),
         (
             TYPED_DATA["Permit2 batch"]["typed_data"],
@@ -433,7 +374,6 @@ def test_the_deadline_of_a_permit_is_shown_as_a_time() -> None:
     [
         ("0x1", ("chain", "1, which is the wallet's")),
         ("0x7a69", ("WARNING", "it is for chain 1, and the wallet is on chain 31337")),
-        ("one", ("WARNING", "it is for chain 1, and which chain the wallet is on was not known")),
         (1, ("WARNING", "it is for chain 1, and which chain the wallet is on was not known")),
     ],
 )
@@ -498,6 +438,9 @@ def test_all_typed_data_that_can_be_signed_can_be_explained(vector: dict[str, An
 
     assert lines[0] == ("does", f"sign {vector['typed_data']['primaryType']}")
     assert lines[-1] == ("EIP-712", vector["digest"])
+    assert explained("eth_signTypedData", json.dumps(vector["typed_data"])) == explained(
+        "eth_signTypedData", vector["typed_data"]
+    )
 
 
 @each_row("subject", [message("Hello, ♥"), {"message": message("Hello, ♥")}])
@@ -518,14 +461,14 @@ def test_a_message_is_shown_with_its_bytes_and_hash(subject: Any) -> None:
         ),
         ("", [("text", "(empty)"), ("bytes", "none")]),
         (b"\xff\xfe", [("WARNING", "the message is not text (UTF-8)"), ("bytes", "2 bytes: 0xfffe")]),
+        (
+            b"\xff" * 32,
+            [("WARNING", "the message is not text; it may be the hash of something that is not shown")],
+        ),
     ],
 )
 def test_lines_of_a_message_never_become_labels(content: str | bytes, first_lines: list[Any]) -> None:
     assert explained("eth_sign", message(content))[: len(first_lines)] == first_lines
-
-
-def test_a_message_that_may_be_a_hash_is_a_warning() -> None:
-    assert "may be the hash of something" in explained("personal_sign", message(b"\xff" * 32))[0][1]
 
 
 def test_a_sign_in_message_is_shown_with_what_it_allows() -> None:
@@ -605,13 +548,6 @@ def test_transactions_with_anything_in_them_are_explained(changes: dict[str, Any
     assert_clean(explain("eth_sendTransaction", json.dumps({**TRANSFER, **changes}).encode()))
 
 
-@given(st.sampled_from(["approve(address,uint256)", "transfer(address,uint256)"]), st.binary(max_size=70))
-def test_any_arguments_are_explained(signature: str, arguments: bytes) -> None:
-    data = keccak256(signature.encode())[:4] + arguments
-
-    assert_clean(explain("eth_sendTransaction", json.dumps({**TRANSFER, "data": message(data)}).encode()))
-
-
 @given(st.text())
 def test_any_text_is_explained(text: str) -> None:
     assert_clean(explain("personal_sign", json.dumps(message(text.encode("utf-8", "replace"))).encode()))
@@ -634,13 +570,7 @@ def assert_clean(lines: list[tuple[str, str]]) -> None:
             for text in ("", "plain", "Grüße", "日本語", "emoji 🎉", "a\u0301", "<U+0041>", "{}[]\\")
         ),
         ("\x1b[2J", "<U+001B>[2J"),
-        ("\x9b2J", "<U+009B>2J"),
-        ("a\x00b\x07\x08", "a<U+0000>b<U+0007><U+0008>"),
-        ("a\tb\r\n", "a<U+0009>b<U+000D><U+000A>"),
-        ("\u202egnp.exe\u202c", "<U+202E>gnp.exe<U+202C>"),
-        ("\u2066\u2069\u200e\u200f\u061c", "<U+2066><U+2069><U+200E><U+200F><U+061C>"),
-        ("zero\u200bwidth\u200d\u2060\ufeff", "zero<U+200B>width<U+200D><U+2060><U+FEFF>"),
-        ("\u2028\u2029\x85\xa0\xad", "<U+2028><U+2029><U+0085><U+00A0><U+00AD>"),
+        ("\u202egnp.exe\u202c\t", "<U+202E>gnp.exe<U+202C><U+0009>"),
         ("\u3164\u2800\u115f\uffa0\u034f\ufe0f", "<U+3164><U+2800><U+115F><U+FFA0><U+034F><U+FE0F>"),
         ("\U000e0041\U000e0101", "<U+E0041><U+E0101>"),
         ("\U00016fe4\U0001d159\U00013441", "<U+16FE4><U+1D159><U+13441>"),

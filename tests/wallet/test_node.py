@@ -27,12 +27,11 @@ from bridge_server.kit.testing.fake_node import (
     hang,
     says,
 )
-from bridge_server.wallet.models import NoChainError, NodeError, NoNodeError, RpcCall, WrongChainError
+from bridge_server.wallet.models import NodeError, NoNodeError, RpcCall, WrongChainError
 from bridge_server.wallet.node import connections
 from bridge_server.wallet.node.connections import read_answers, write_calls
 from bridge_server.wallet.node.node import Node
 from tests.support.clock import PassTime
-from tests.support.programs import free_ports
 from tests.support.proxies import open_closing_proxy
 from tests.support.rows import each_row
 
@@ -51,11 +50,6 @@ async def node_at(
 ) -> AsyncIterator[Node]:
     async with Node(url, timeout_seconds, Stopping(0), chain_id) as node:
         yield node
-
-
-def nowhere() -> str:
-    """A URL at which nothing listens."""
-    return f"http://127.0.0.1:{free_ports(1)[0]}"
 
 
 @pytest.fixture
@@ -78,23 +72,6 @@ async def test_the_chain_is_the_nodes_and_stays(node: Node, fake: FakeNode) -> N
     assert node.known_chain_id == 31_337
 
 
-async def test_a_chain_from_the_settings_is_not_asked_for(fake: FakeNode) -> None:
-    async with node_at(fake.url, chain_id=5) as node:
-        assert await node.chain_id() == 5
-
-    assert fake.requests == []
-
-
-async def test_without_a_node_there_is_no_chain_and_no_answer() -> None:
-    async with node_at(None) as node:
-        with pytest.raises(NoChainError):
-            await node.chain_id()
-        with pytest.raises(NoNodeError, match="set node_url"):
-            await node.forward([PRICE])
-        with pytest.raises(NoNodeError, match="set node_url"):
-            await node.ask([PRICE])
-
-
 async def test_every_connection_is_asked_for_its_chain_before_all_else(node: Node, fake: FakeNode) -> None:
     await asyncio.gather(*(node.ask([SEND]) for _ in range(40)))
 
@@ -105,16 +82,6 @@ async def test_every_connection_is_asked_for_its_chain_before_all_else(node: Nod
     assert {methods[0] for methods in first.values()} == {"eth_chainId"}
     assert all(methods.count("eth_chainId") == 1 for methods in first.values())
     assert fake.methods.count("eth_sendRawTransaction") == 40
-
-
-async def test_a_connection_that_reads_is_not_used_to_send(node: Node, fake: FakeNode) -> None:
-    await node.forward([PRICE])
-    await node.ask([SEND])
-
-    checking, reading, sending = fake.requests
-    assert reading.connection is not checking.connection
-    assert checking.connection is sending.connection
-    assert checking.methods == ["eth_chainId"]
 
 
 async def test_before_a_connection_reads_its_chain_is_asked_for(node: Node, fake: FakeNode) -> None:
@@ -151,13 +118,7 @@ async def test_nothing_is_asked_of_a_node_that_is_back_on_another_chain(node: No
     assert await node.forward([PRICE]) != []
 
 
-@each_row(
-    "method",
-    [
-        *("evm_revert", "anvil_revert", "anvil_reset", "hardhat_dropTransaction"),
-        *("evm_setAccountNonce", "anvil_loadState"),
-    ],
-)
+@each_row("method", ["evm_revert", "anvil_reset", "hardhat_dropTransaction", "evm_setAccountNonce"])
 async def test_listeners_hear_that_the_node_is_set_back(node: Node, fake: FakeNode, method: str) -> None:
     heard: list[str] = []
 
@@ -179,32 +140,6 @@ async def test_listeners_hear_that_the_node_is_set_back(node: Node, fake: FakeNo
     assert heard == [method]
 
 
-async def test_listeners_hear_of_a_block_that_an_answer_names(node: Node, fake: FakeNode) -> None:
-    heard: list[str] = []
-    node.on_mined(heard.append)
-    fake.results["eth_getTransactionByHash"] = lambda sent: {"hash": sent, "blockNumber": "0x1"}
-    fake.results["eth_getTransactionReceipt"] = lambda sent: {"blockNumber": None, "hash": sent}
-
-    await node.forward([RpcCall("eth_getTransactionReceipt", ["0xaa"]), PRICE])
-    await node.forward([PRICE, RpcCall("eth_getTransactionByHash", ["0xBB"])])
-
-    assert heard == ["0xbb"]
-
-
-async def test_listeners_hear_nothing_of_a_call_that_never_reached_the_node() -> None:
-    heard: list[str] = []
-
-    async def listen() -> None:
-        heard.append("set back")
-
-    async with node_at(nowhere()) as node:
-        node.on_set_back(listen)
-        with pytest.raises(NoNodeError):
-            await node.forward([RpcCall("evm_revert", ["0x1"])])
-
-    assert heard == []
-
-
 async def test_a_changed_chain_is_found_out_on_the_next_connection(node: Node, fake: FakeNode) -> None:
     await node.ask([SEND])
     fake.results["eth_chainId"] = "0x1"
@@ -220,10 +155,20 @@ async def test_a_changed_chain_is_found_out_on_the_next_connection(node: Node, f
     assert len(fake.sent()) == 3
 
 
-@pytest.mark.parametrize("untold", [body("wait", 503), body("wait"), says(-32603, "not yet")])
-async def test_a_connection_of_no_known_chain_is_not_used(node: Node, fake: FakeNode, untold: Answer) -> None:
+@pytest.mark.parametrize(
+    ("untold", "reason"),
+    [
+        (body("wait", 503), "HTTP status 503"),
+        (body("wait"), "does not speak JSON-RPC"),
+        (says(-32603, "not yet"), "does not report its chain"),
+        (body('{"jsonrpc":"2.0","id":1,"result":"0x0"}'), "does not report its chain"),
+    ],
+)
+async def test_a_connection_of_no_known_chain_is_not_used(
+    node: Node, fake: FakeNode, untold: Answer, reason: str
+) -> None:
     fake.at("eth_chainId", untold)
-    with pytest.raises(NoNodeError):
+    with pytest.raises(NoNodeError, match=reason):
         await node.ask([SEND])
     assert fake.methods == ["eth_chainId"]
 
@@ -273,17 +218,6 @@ async def test_a_proxy_that_closes_every_connection_is_sent_to(fake: FakeNode, i
     assert len(fake.sent()) >= 3
 
 
-async def test_a_node_that_closes_connections_elsewhere_is_sent_nothing(node: Node, fake: FakeNode) -> None:
-    fake.closes_connections = True
-    await node.ask([PRICE])
-    fake.results["eth_chainId"] = "0x1"
-
-    with pytest.raises(WrongChainError):
-        await node.ask([SEND])
-
-    assert fake.sent() == []
-
-
 async def test_a_node_that_closes_connections_may_change_its_chain(node: Node, fake: FakeNode) -> None:
     fake.closes_connections = True
     chains = iter(["0x7a69", "0x1", "0x1"])
@@ -330,147 +264,86 @@ async def test_only_the_first_of_closed_connections_is_announced(node: Node, fak
     assert len(heard) == 2
 
 
-async def test_listeners_hear_of_each_new_connection(node: Node, fake: FakeNode) -> None:
-    heard: list[None] = []
-    node.on_connected(lambda: heard.append(None))
-
-    await node.ask([PRICE])
-    await node.ask([PRICE])
-    assert len(heard) == 1
-    fake.at("eth_gasPrice", drop)
-    await node.ask([PRICE])
-
-    assert len(heard) == 2
-
-
-async def test_a_call_alone_is_no_batch_and_several_are_one(node: Node, fake: FakeNode) -> None:
-    await node.forward([PRICE])
-    await node.forward([PRICE, RpcCall("eth_call", {"named": 2**70}), RpcCall("web3_sha3", None)])
-
-    alone, batch = answered(fake)
-    assert alone.calls == [{"jsonrpc": "2.0", "id": 1, "method": "eth_gasPrice", "params": []}]
-    assert [call.get("params") for call in batch.calls] == [[], {"named": float(2**70)}, None]
-    assert "params" not in batch.calls[2]
-
-
 @each_row(
     "answer",
     [
         '{"jsonrpc":"2.0","id":1,"result":%s}',
-        '{"jsonrpc":"2.0","id":1,"result": %s }\n',
         '{"jsonrpc":"2.0","result":%s,"id":1}',
         ' {\n "id" : 1 ,\t"result" : %s , "jsonrpc" : "2.0" } ',
         '{"jsonrpc":"2.0","id":1,"result":%s,"error":null}',
-        '{"jsonrpc":"2.0","id":1,"error":null,"result":%s}',
         '{"jsonrpc":"2.0","id":"1","result":%s,"usage":{"a":[1]}}',
     ],
 )
 @each_row(
     "result", ['"0x1"', "null", '{"a": 1.50, "b":[1e3,123456789012345678901234567890], "a\\u0041":"}"}', "[]"]
 )
-async def test_results_are_passed_on_as_written(node: Node, fake: FakeNode, answer: str, result: str) -> None:
-    fake.script.append(body(answer % result))
+def test_results_are_read_as_they_are_written(answer: str, result: str) -> None:
+    (read,) = read_answers((answer % result).encode(), 1)
 
-    (passed,) = await node.forward([PRICE])
-
-    assert orjson.dumps(passed).strip() == result.encode()
+    assert isinstance(read, bytes)
+    assert read.strip() == result.encode()
 
 
 @each_row(
-    ("error", "data"),
+    ("answer", "expected"),
     [
-        ('{"code":3,"message":"reverted"}', None),
-        ('{"code":3,"message":"reverted","data":null}', "null"),
-        *(
-            (f'{{"code":3,"message":"reverted","data":{data}}}', data)
-            for data in ['{"reason": 1.0, "n":123456789012345678901234567890}']
+        ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no"}}', [(3, "no", None)]),
+        ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no","data":null}}', [(3, "no", b"null")]),
+        ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no","data":[ 1.0]}}', [(3, "no", b"[ 1.0]")]),
+        (
+            '{"jsonrpc":"2.0","id":1,"error":{"code":"x","message":5}}',
+            [(-32603, "The node gave no reason.", None)],
+        ),
+        (
+            '[{"jsonrpc":"2.0","id":3,"result":"c"}, {"jsonrpc":"2.0","id":9,"result":"?"},'
+            ' {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}]',
+            [
+                (-32601, "no", None),
+                (-32603, "The node's answer leaves this call of the batch out.", None),
+                b'"c"',
+            ],
+        ),
+        (
+            '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}',
+            [(-32600, "no batches", None)] * 2,
         ),
     ],
 )
-async def test_errors_are_passed_on_with_their_data_as_they_were_written(
-    node: Node, fake: FakeNode, error: str, data: str | None
+def test_answers_are_in_the_order_of_the_calls_and_errors_have_their_data_as_written(
+    answer: str, expected: list[Any]
 ) -> None:
-    fake.script.append(body(f'{{"jsonrpc":"2.0","id":1,"error":{error}}}'))
+    read = read_answers(answer.encode(), len(expected))
 
-    (passed,) = await node.forward([PRICE])
-
-    assert isinstance(passed, NodeError)
-    assert (passed.rpc_code, passed.detail, passed.has_data) == (3, "reverted", data is not None)
-    assert data is None or orjson.dumps(passed.data) == data.encode()
-
-
-async def test_a_malformed_error_becomes_an_internal_error(node: Node, fake: FakeNode) -> None:
-    fake.script.append(body('{"jsonrpc":"2.0","id":1,"error":{"code":"x","message":5}}'))
-
-    (error,) = await node.forward([PRICE])
-
-    assert isinstance(error, NodeError)
-    assert (error.rpc_code, error.detail) == (-32603, "The node gave no reason.")
-
-
-async def test_answers_of_a_batch_are_ordered_and_missing_ones_are_errors(node: Node, fake: FakeNode) -> None:
-    fake.script.append(
-        body(
-            '[{"jsonrpc":"2.0","id":3,"result":"c"}, {"jsonrpc":"2.0","id":9,"result":"?"},'
-            ' {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}]'
-        )
-    )
-
-    first, second, third = await node.forward([PRICE] * 3)
-
-    assert isinstance(first, NodeError)
-    assert isinstance(second, NodeError)
-    assert (first.rpc_code, second.rpc_code, second.detail) == (
-        -32601,
-        -32603,
-        "The node's answer leaves this call of the batch out.",
-    )
-    assert orjson.dumps(third) == b'"c"'
-
-
-async def test_one_error_for_a_batch_is_the_error_of_each_call(node: Node, fake: FakeNode) -> None:
-    fake.script.append(body('{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'))
-
-    answers = await node.forward([PRICE] * 2)
-
-    assert [isinstance(each, NodeError) and each.detail for each in answers] == ["no batches"] * 2
+    assert [
+        (each.rpc_code, each.detail, orjson.dumps(each.data) if each.has_data else None)
+        if isinstance(each, NodeError)
+        else each
+        for each in read
+    ] == expected
 
 
 GARBAGE = [
-    b"",
-    b"<html>",
-    b"[]",
-    b"{}",
-    b"null",
+    *(b"", b"<html>", b"[]", b"{}", b"null", b"{1:2}"),
     b'{"jsonrpc":"2.0","id":1,"result":1}}',
     b'{"jsonrpc":"2.0","id":1,"result":1',
     b'{"jsonrpc":"2.0","id":1,"result":NaN}',
     b'{"jsonrpc":"2.0","id":1,"result":"\xff"}',
-    b'{"jsonrpc":"2.0","id":1,"result":"\x01"}',
     b'{"jsonrpc":"2.0","id":1,"error":"text"}',
     b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-    b'{"jsonrpc":"2.0" "id":1,,}',
-    b"{1:2}",
 ]
 
 
 @each_row("answer", GARBAGE, ids=range(len(GARBAGE)))
-@each_row("calls", [[PRICE], [PRICE, PRICE]], ids=["alone", "batch"])
-async def test_an_answer_that_is_no_json_rpc_is_called_so(
-    node: Node, fake: FakeNode, answer: bytes, calls: list[RpcCall]
-) -> None:
-    fake.script.append(body(answer))
-
-    if answer == b"[]" and len(calls) > 1:
-        assert all(isinstance(each, NodeError) for each in await node.forward(calls))
-    else:
-        with pytest.raises(NoNodeError, match="does not speak JSON-RPC"):
-            await node.forward(calls)
-
-    assert await node.forward([PRICE]) != []
+def test_an_answer_that_is_no_json_rpc_is_called_so(answer: bytes) -> None:
+    for count in (1, 2):
+        if answer == b"[]" and count > 1:
+            assert all(isinstance(each, NodeError) for each in read_answers(answer, count))
+        else:
+            with pytest.raises(NoNodeError, match="does not speak JSON-RPC"):
+                read_answers(answer, count)
 
 
-@each_row("status", [301, 401, 403, 404, 429, 500, 502, 503])
+@each_row("status", [301, 429, 503])
 async def test_an_http_status_other_than_200_is_in_the_error(node: Node, fake: FakeNode, status: int) -> None:
     fake.script.append(body("sorry", status))
     with pytest.raises(NoNodeError, match=f"HTTP status {status}"):
@@ -488,18 +361,6 @@ async def test_an_error_of_the_node_is_passed_on_whatever_the_status(node: Node,
 
     assert isinstance(error, NodeError)
     assert error.rpc_code == -32005
-
-
-async def test_a_silent_node_is_waited_for_until_the_timeout(fake: FakeNode, pass_time: PassTime) -> None:
-    async with node_at(fake.url, timeout_seconds=20) as node:
-        fake.script.append(hang)
-        asking = asyncio.create_task(node.forward([PRICE]))
-        await fake.asked(PRICE.method)
-        await pass_time(20)
-        with pytest.raises(NoNodeError, match="no answer in time"):
-            await asking
-
-        assert await node.ask([PRICE]) == ["0x3b9aca00"]
 
 
 async def test_calls_that_wait_behind_a_failure_fail_at_once(fake: FakeNode, pass_time: PassTime) -> None:
@@ -521,13 +382,7 @@ async def test_calls_that_wait_behind_a_failure_fail_at_once(fake: FakeNode, pas
         assert await node.ask([PRICE], attempt) == ["0x3b9aca00"]
 
 
-@each_row(
-    "method",
-    [
-        *("evm_mine", "eth_sendUnsignedTransaction", "eth_sendUserOperation", "eth_submitWork"),
-        *("eth_newFilter", "eth_getFilterChanges", "eth_uninstallFilter", "eth_unheardOf"),
-    ],
-)
+@each_row("method", ["evm_mine", "eth_getFilterChanges", "eth_unheardOf"])
 async def test_a_call_with_effects_is_not_asked_twice(node: Node, fake: FakeNode, method: str) -> None:
     fake.requests.clear()
     fake.script.extend([drop, drop])
@@ -539,13 +394,6 @@ async def test_a_call_with_effects_is_not_asked_twice(node: Node, fake: FakeNode
     batch, *single = answered(fake)
     assert batch.methods == [PRICE.method, method]
     assert [request.methods for request in single] == [[PRICE.method]] * 2
-
-
-async def test_an_unreachable_node_is_a_no_node_error() -> None:
-    async with node_at(nowhere()) as node:
-        for ask in (node.forward, node.ask):
-            with pytest.raises(NoNodeError, match="The node cannot be reached: no connection"):
-                await ask([PRICE])
 
 
 async def test_a_huge_answer_is_not_read(node: Node, fake: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -577,25 +425,6 @@ async def test_credentials_are_sent_to_the_node_and_are_in_no_error(fake: FakeNo
     assert request.path == "/key/abc?token=xyz"
     for secret in ("hunter2", "abc", "xyz", "someone"):
         assert secret not in f"{refused.value} {away.value} {logs}"
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        says(-32601, "no"),
-        *(
-            body(f'{{"jsonrpc":"2.0","id":1,"result":"{chain}"}}')
-            for chain in ("31337", "0x0", "0xffffffffffffffff")
-        ),
-    ],
-)
-async def test_an_endpoint_of_no_chain_is_no_node(node: Node, fake: FakeNode, answer: Answer) -> None:
-    fake.at("eth_chainId", answer)
-
-    with pytest.raises(NoNodeError, match="does not report its chain"):
-        await node.ask([PRICE])
-
-    assert await node.ask([PRICE]) == ["0x3b9aca00"]
 
 
 async def test_calls_to_the_node_end_when_the_server_stops(fake: FakeNode) -> None:

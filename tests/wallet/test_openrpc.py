@@ -90,14 +90,6 @@ async def test_the_document_is_answered_by_both_ways_and_by_the_command(server: 
     assert page.json == discovered == orjson.loads(printed.output) == _DOCUMENT
 
 
-async def test_a_client_that_has_the_document_is_not_sent_it_again(server: RunningServer) -> None:
-    first = await ask(server, "GET", "/openrpc.json")
-
-    again = await ask(server, "GET", "/openrpc.json", headers={"If-None-Match": first.headers["ETag"]})
-
-    assert (again.status, again.body) == (304, b"")
-
-
 def test_every_code_has_a_meaning() -> None:
     assert set(CODE_OF_KIND.values()) <= set(MEANING_OF_CODE)
 

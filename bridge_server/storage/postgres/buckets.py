@@ -19,9 +19,9 @@ _MOST_BUCKETS = 500
 _MOST_WAITING = 20_000
 _NOT_LOOKED_UP = "The limits cannot be looked up"
 CLOCKS_DIFFER_US = 2_000_000
-"""The clocks of two processes may. A bucket that owes no more than so much beyond all of its tokens was
-charged by a clock that is ahead; a bucket that owes more, before a clock was set back."""
-# The bucket after a charge: it owed as many tokens as before a limit was changed, and no more than all.
+"""The most by which clocks of two processes may differ. A bucket with a debt up to so far beyond all of its
+tokens was charged by a clock that is ahead; one with a larger debt, before a clock was set back."""
+# The bucket after a charge: its debt is as many tokens as before a limit was changed, and no more than all.
 # `excluded` is the charge as it would be with a full bucket.
 _AFTER = f"""
 (SELECT CASE WHEN owes.until_us > $1 + l.window_us + {CLOCKS_DIFFER_US} THEN $1 + l.window_us
@@ -216,8 +216,8 @@ class SharedBuckets:
                     continue
                 present_us = present_of(row.limit, before_us, interval_us, now_us)
                 row.refuse(attempt, extra, present_us, now_us)
-                owed_us = present_us - now_us - row.limit.window_us
-                if owed_us > CLOCKS_DIFFER_US or interval_us != row.limit.interval_us:
+                debt_us = present_us - now_us - row.limit.window_us
+                if debt_us > CLOCKS_DIFFER_US or interval_us != row.limit.interval_us:
                     # The charge writes the bucket by the present clock and limit, which a refusal does not.
                     row.asks.insert(0, WaitingCharge(0, 0, False, asyncio.get_running_loop().create_future()))
             rows = [row for row in rows if row.asks]
@@ -266,7 +266,7 @@ class SharedBuckets:
         return rows
 
     def _fail(self, rows: Sequence[BucketCharges], error: Exception) -> None:
-        """All that waits; without a connection there is no sense in asking for the rest."""
+        """Fail these charges; without a connection, also all others that wait."""
         if self._link is not None:
             self._link.note(error)
         reason = failures.passing_failure(error)

@@ -17,7 +17,7 @@ _NOW_US = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _EXCHANGES = 5
 _COMPARE_SECONDS = 60.0
 _US_PER_MOVED_US = 1_000
-_TOLD_US = 250_000
+_REPORTED_US = 250_000
 _PARTED_US = 100_000
 _MOST_US = 2_000_000
 
@@ -84,7 +84,7 @@ class CorrectedClock:
     @property
     def troubles(self) -> Sequence[str]:
         """The skew, if it is worth an operator's attention."""
-        if abs(self.skew_us) <= _TOLD_US:
+        if abs(self.skew_us) <= _REPORTED_US:
             return ()
         side = "behind" if self.skew_us > 0 else "ahead of"
         return [
@@ -129,7 +129,7 @@ async def is_right(clock: CorrectedClock, database: Database) -> bool:
 
 
 async def _measured(clock: CorrectedClock, theirs_us: Callable[[], Awaitable[int]]) -> tuple[int, int]:
-    """The time that an exchange took, and their time at elapsed time 0, give or take half of that."""
+    """The duration of an exchange, and the server's time at elapsed time 0, exact to half of the duration."""
     began_us = clock.elapsed_us()
     read_us = await theirs_us()
     ended_us = clock.elapsed_us()
@@ -137,7 +137,7 @@ async def _measured(clock: CorrectedClock, theirs_us: Callable[[], Awaitable[int
 
 
 async def _compare_forever(clock: CorrectedClock, database: Database) -> None:
-    """Once a minute, and at once when the machine's clock was set: the database server's may be on it."""
+    """Compare each minute, and when the machine's clock was set, which the database server may share."""
     seconds = 0.0
     while True:
         await asyncio.sleep(clock.tick_seconds)

@@ -61,7 +61,7 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Be one of the processes; on leaving, commit queued transactions and close every connection. Raises
+        """Register this process; on leaving, commit queued transactions and close every connection. Raises
         what asyncpg raises and OSError when the database cannot be reached.
         """
         self.number = await self._registered()

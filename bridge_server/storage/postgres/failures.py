@@ -161,13 +161,13 @@ def not_now(error: BaseException) -> BaseException:
 
 
 def not_read(error: BaseException) -> BaseException:
-    """The error of a read for its caller, likewise."""
+    """The error of a read for its caller: UnavailableError in place of one that passes."""
     reason = passing_failure(error)
     return error if reason is None else unasked("The database cannot be read", reason)
 
 
 def unasked(what: str, reason: str) -> UnavailableError:
-    """The failure of a request that asks the database for something; it may want to store nothing."""
+    """The failure of a query; unlike `unavailable`, it does not say that nothing was stored."""
     return UnavailableError(f"{what}: {reason}. Try again shortly.", _RETRY_AFTER_SECONDS)
 
 

@@ -349,7 +349,7 @@ class CommitAttempts:
         return found
 
     async def _outcome(self, written: int, error: Exception) -> Exception | None:
-        """None if the commit whose answer was lost has succeeded; it never does later."""
+        """None if the commit whose answer was lost has succeeded; otherwise it never will."""
         log.warning("database_commit_cut_off", lane=self._lane, reason=str(error))
         with suppress(TimeoutError):
             async with asyncio.timeout(_OUTCOME_SECONDS):

@@ -15,7 +15,7 @@ from bridge_server.storage.postgres.failures import WIRE_FAILURES, passing_failu
 from bridge_server.storage.postgres.statements import NOW_MS
 
 ENDED_AFTER_SECONDS = 8.0
-"""How long the session of an ear may ask nothing, by the clock of the database."""
+"""How long the session that listens may be silent, by the clock of the database."""
 _LOCKS_KEPT_US = int((ENDED_AFTER_SECONDS - 1) * 1_000_000)
 _CHECK_SECONDS = 1.0
 _DEAF_CHECK_SECONDS = 0.25
@@ -308,7 +308,7 @@ class Ledger:
 
 
 class Echo:
-    """The ring that a process asks its bell for, and that its own ear is to hear: a pooler forgets LISTEN."""
+    """The notification that a process sends itself, to find out whether a pooler has forgotten LISTEN."""
 
     def __init__(self, bell: announcing.Bell) -> None:
         self._bell = bell

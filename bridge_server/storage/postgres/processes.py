@@ -206,7 +206,7 @@ class Role:
         return rows[0][0] if rows else None
 
     def announce(self, url: str) -> None:
-        """Other processes reach this one at the URL."""
+        """Write the URL at which other processes reach this one."""
         self._url = url
         if self._database.ear is not None:
             self._database.ear.check_now()
@@ -288,7 +288,7 @@ class Role:
             self._changed.set()
 
     def _on_lost(self) -> None:
-        """The connection has ended, and the lock with it."""
+        """Note that the connection has ended, and the lock with it."""
         self._has_lock = False
         if self._epoch is not None:
             log.warning("role_lost", role=self._name, epoch=self._epoch)
@@ -296,7 +296,7 @@ class Role:
             self._changed.set()
 
     async def _give_up(self) -> None:
-        """Let others know at once; the lock ends with the connection."""
+        """Have the role's row name no holder, at once; the lock ends with the connection."""
         epoch, self._epoch, self._is_wanted = self._epoch, None, False
         if epoch is not None:
             with suppress(UnavailableError):
@@ -335,7 +335,7 @@ def sweeper_hold(database: PostgresDatabase) -> Callable[[], AbstractAsyncContex
 
 
 async def _asked(ear: Ear, statement: str) -> bool:
-    """The answer. Without one nobody knows whether the session has the lock, and so the session is ended."""
+    """The database's answer. The session is ended without one: it may or may not have the lock."""
     wire = ear.wire
     try:
         return bool(await ear.ask(statement, _SWEEPER))
@@ -432,7 +432,7 @@ class LeasedDestinations:
         return destination in self._leases or destination in self._given_up_us
 
     async def take(self, destination: str) -> bool:
-        """Have it, by one statement with all others that are asked for meanwhile."""
+        """Lease it, in one statement with all others that are asked for meanwhile."""
         if not self.tenure(destination) and not self.is_elsewhere(destination):
             self._wanted.add(destination)
             async with self._exchange:
@@ -446,7 +446,7 @@ class LeasedDestinations:
         self._elsewhere_until_us = {destination: until_us for (destination,) in rows}
 
     def ticks_to_recount(self) -> int:
-        """Another number each time, so that the processes do not look all at once."""
+        """A different number each time, so that the processes do not search all at once."""
         return random.randint(*_TICKS_TO_RECOUNT)  # noqa: S311 - no secret
 
     @asynccontextmanager

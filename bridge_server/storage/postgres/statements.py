@@ -117,7 +117,7 @@ class Statements:
         return prepared
 
     async def _named(self, sql: str, form: str) -> Any:
-        """Prepared under a name: without one, asyncpg would have it parsed at each execution. A name means
+        """Prepare under a name: without one, asyncpg would have it parsed at each execution. A name means
         one text everywhere: a pooler that confuses its clients' statements runs no other one.
         """
         digest = blake2b(f"{sql}\0{form}".encode(), digest_size=12).hexdigest()

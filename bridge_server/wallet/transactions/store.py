@@ -195,7 +195,7 @@ class TransactionStore:
 
     @sql.transaction
     def accept(self, transaction_id: TransactionId, now_ms: int) -> sql.Transaction[None]:
-        """The node has it. Others of its account with the same nonce are replaced."""
+        """Note that the node has it, which replaces other transactions of the account with its nonce."""
         yield from self._fenced()
         rows = yield sql.Statement(ACCEPT, (transaction_id,))
         for *place, transaction_hash in rows:

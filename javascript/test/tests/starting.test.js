@@ -106,7 +106,8 @@ for (const milliseconds of [0, 100]) {
       const program = `
         import { startBridge } from '${SOURCE}'
         console.log('ready')
-        startBridge().catch(() => {})`
+        await startBridge()
+        setInterval(() => {}, 1000)`
       const { child } = await startedIn(folder, program)
       await until(() => processesOf(folder).length > 0)
       await sleep(milliseconds)

@@ -4,7 +4,6 @@ The driver is asked itself: no client can break a connection before its COMMIT o
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -17,11 +16,10 @@ from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Key
 from bridge_server.storage.database import Statement, Transaction, Turn, Turns
 from bridge_server.storage.postgres import connection
-from bridge_server.storage.postgres.connection import connect
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.group_commit import lock_key
 from tests.storage.notes import names, put, text_of
-from tests.support.postgres import SHIPPED_SETTINGS, connected, needs_postgres
+from tests.support.postgres import connected, needs_postgres
 from tests.support.proxies import CuttingProxy, open_cutting_proxy
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
@@ -96,10 +94,12 @@ async def serves_again(database: PostgresDatabase) -> None:
     await eventually(lambda: not database.troubles)
 
 
-async def is_sleeping(other: Any) -> bool:
-    """Whether a statement that sleeps is under way."""
-    found = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
-    return bool(await other.fetchval(found))
+async def are_sleeping(other: Any) -> bool:
+    """Whether two statements that sleep are under way."""
+    found = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+    )
+    return bool(await other.fetchval(found) == 2)
 
 
 async def write_and_read(database: PostgresDatabase) -> None:
@@ -116,16 +116,6 @@ async def write_and_read(database: PostgresDatabase) -> None:
     assert not database.last_commit_failed
 
 
-async def test_a_connection_that_the_server_ends_is_replaced_by_itself(
-    database: PostgresDatabase, url: str
-) -> None:
-    async with connected(url) as other:
-        own = "FILTER (WHERE application_name LIKE 'bridge-server/%')"  # another may not have left quite yet
-        assert await other.fetchval(END_ALL.replace("(pid))", f"(pid)) {own}")) == 6
-
-    await write_and_read(database)
-
-
 async def test_transactions_under_way_when_the_connection_ends_are_refused_and_not_stored(
     database: PostgresDatabase, url: str, heard: list[Key]
 ) -> None:
@@ -135,10 +125,13 @@ async def test_transactions_under_way_when_the_connection_ends_are_refused_and_n
 
     writing = asyncio.create_task(database.transaction(work))
     other_writing = asyncio.create_task(database.transaction(put("b", "text")))
+    reading = asyncio.create_task(database.read("SELECT count(pg_sleep(10))"))
     async with connected(url) as other:
-        await eventually(lambda: is_sleeping(other))
+        await eventually(lambda: are_sleeping(other))
         await other.execute(END_ALL)
     outcomes = await asyncio.gather(writing, other_writing, return_exceptions=True)
+    with pytest.raises(UnavailableError):
+        await reading
 
     assert all(isinstance(outcome, UnavailableError) for outcome in outcomes)
     assert all("Nothing was stored" in str(outcome) for outcome in outcomes)
@@ -150,34 +143,6 @@ async def test_transactions_under_way_when_the_connection_ends_are_refused_and_n
     assert heard == []
     await write_and_read(database)
     assert await names(database) == ["after"]
-
-
-async def test_a_read_under_way_when_the_connection_ends_is_refused(
-    database: PostgresDatabase, url: str
-) -> None:
-    reading = asyncio.create_task(database.read("SELECT count(pg_sleep(10))"))
-    async with connected(url) as other:
-        await eventually(lambda: is_sleeping(other))
-        await other.execute(END_ALL)
-
-    with pytest.raises(UnavailableError):
-        await reading
-    await write_and_read(database)
-
-
-async def test_without_a_connection_everything_is_refused_at_once(
-    behind_proxy: PostgresDatabase, proxy: CuttingProxy
-) -> None:
-    proxy.is_refusing = True
-    proxy.cut_all()
-
-    await eventually(lambda: len(behind_proxy.troubles) == 2)
-    with pytest.raises(UnavailableError):
-        await behind_proxy.transaction(put("a", "text"))
-    with pytest.raises(UnavailableError):
-        await text_of(behind_proxy, "a")
-    proxy.is_refusing = False
-    await write_and_read(behind_proxy)
 
 
 async def test_a_commit_that_never_arrived_is_refused_and_not_stored(
@@ -244,19 +209,6 @@ async def test_a_database_that_stays_away_during_a_commit_leaves_the_outcome_ope
     await write_and_read(behind_proxy)
 
 
-async def test_commits_are_counted_in_the_row_of_the_lane(database: PostgresDatabase) -> None:
-    before = await database.read(WRITTEN)
-    for name in "abc":
-        await database.transaction(put(name, "text"))
-
-    def look() -> Transaction[None]:
-        yield Statement("SELECT 1")
-
-    await database.transaction(look)
-
-    assert (before, await database.read(WRITTEN)) == ([(0,)], [(3,)])
-
-
 async def test_a_row_that_was_removed_comes_back_with_the_next_commit(
     database: PostgresDatabase, url: str
 ) -> None:
@@ -299,33 +251,6 @@ async def test_a_statement_that_takes_too_long_is_refused(
     assert database.last_commit_failed
     assert await names(database) == []
     await write_and_read(database)
-
-
-async def test_a_process_that_stands_still_in_a_transaction_loses_it(database: PostgresDatabase) -> None:
-    def work() -> Transaction[None]:
-        yield from put("a", "text")()
-        yield Statement("SET LOCAL idle_in_transaction_session_timeout = '100ms'")
-        time.sleep(0.4)  # the event loop stands still too
-        yield Statement("SELECT 1")
-
-    with pytest.raises(UnavailableError, match="Nothing was stored"):
-        await database.transaction(work)
-
-    await write_and_read(database)
-    assert await names(database) == ["after"]
-
-
-async def test_a_row_that_another_process_locks_for_long_is_refused(
-    short_lock_waits: None, database: PostgresDatabase, url: str
-) -> None:
-    await database.transaction(put("a", "old"))
-    async with connected(url) as other, other.transaction():
-        await other.execute("UPDATE notes SET text = 'theirs'")
-
-        with pytest.raises(UnavailableError):
-            await database.transaction(put("a", "new"))
-
-    assert await text_of(database, "a") == "theirs"
 
 
 async def test_the_loser_of_a_race_is_run_again_and_finds_what_the_winner_wrote(
@@ -423,67 +348,3 @@ async def test_a_statement_prepared_before_a_migration_is_prepared_anew(
             assert await database.transaction(work) == [(1, "a", "b")]
         finally:
             await other.execute("ALTER TABLE events DROP COLUMN more")
-
-
-async def test_a_server_that_takes_no_writes_is_refused(database: PostgresDatabase, url: str) -> None:
-    async with connected(url) as other:
-        name = await other.fetchval("SELECT current_database()")
-        await other.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
-        try:
-            await other.execute(END_ALL)
-
-            async def is_refused() -> bool:
-                try:
-                    await database.transaction(put("a", "text"))
-                except UnavailableError as error:
-                    return "takes no writes" in error.detail
-                return False
-
-            await eventually(is_refused)
-        finally:
-            await other.execute("SET default_transaction_read_only = off")
-            await other.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
-            await other.execute(END_ALL)
-    await write_and_read(database)
-
-
-async def test_a_database_that_cannot_be_reached_is_an_error_at_the_start(events: Events) -> None:
-    database = PostgresDatabase("postgresql://bridge@127.0.0.1:1/nothing", events, {})
-
-    with pytest.raises(OSError):  # noqa: PT011 - which one depends on the system
-        async with database.opened():
-            pass
-
-
-async def test_connections_are_closed_with_the_database(url: str, events: Events) -> None:
-    database = PostgresDatabase(url, events, {})
-    async with database.opened():
-        await database.transaction(put("a", "text"))
-
-    async with connected(url) as other:
-        count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-
-        async def is_alone() -> bool:
-            return bool(await other.fetchval(count) == 1)
-
-        await eventually(is_alone)
-        rows = await other.fetch("SELECT lane, written, seen_at_ms < 0 FROM processes ORDER BY lane")
-    assert [tuple(row) for row in rows] == [(0, 1, True), (1, 0, True)]
-
-
-async def test_the_settings_of_a_connection(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_SETTINGS", SHIPPED_SETTINGS)
-    wire = await connect(url, "bridge-server/7")
-    found = {
-        name: await wire.fetchval(f"SHOW {name}")
-        for name in ("application_name", "lock_timeout", "statement_timeout", "jit", "synchronous_commit")
-    }
-    await wire.close()
-
-    assert found == {
-        "application_name": "bridge-server/7",
-        "lock_timeout": "2s",
-        "statement_timeout": "15s",
-        "jit": "off",
-        "synchronous_commit": "on",
-    }

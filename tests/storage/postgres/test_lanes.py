@@ -14,22 +14,10 @@ from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage.database import Row, Statement, Transaction, Turn, Turns
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.group_commit import lock_key
-from tests.storage.notes import TEXT, fail_after_reading, fail_after_writing, names, put, text_of, turn
+from tests.storage.notes import TEXT, names, put, text_of, turn
 from tests.support.postgres import connected, needs_postgres
 
 pytestmark = needs_postgres
-
-
-async def write_at_once(database: PostgresDatabase, count: int, turns: Turns = Turns()) -> None:  # noqa: B008
-    await asyncio.gather(
-        *(database.transaction(put(f"{number:04}", "x"), turns=turns) for number in range(count))
-    )
-
-
-async def test_transactions_with_one_turn_share_commits_by_sixteen(database: PostgresDatabase) -> None:
-    await write_at_once(database, 64, Turns((Turn("thing", "1"),)))
-
-    assert database.figures()["commits"] == 4
 
 
 async def test_a_hot_turn_keeps_no_other_transaction_waiting(
@@ -60,29 +48,6 @@ async def test_a_turn_that_another_process_has_keeps_no_other_transaction_waitin
     assert "blocked" in await names(database)
 
 
-async def test_a_batch_is_run_again_in_halves_around_the_transaction_that_fails(
-    database: PostgresDatabase,
-) -> None:
-    begins = [put(f"{number:03}", "x") for number in range(127)]
-    begins.insert(64, fail_after_writing)
-
-    outcomes = await asyncio.gather(*map(database.transaction, begins), return_exceptions=True)
-
-    assert [place for place, outcome in enumerate(outcomes) if isinstance(outcome, Exception)] == [64]
-    assert len(await names(database)) == 127
-    assert database.figures()["commits"] <= 8
-
-
-async def test_a_transaction_that_fails_without_a_change_costs_no_run(database: PostgresDatabase) -> None:
-    outcomes = await asyncio.gather(
-        *map(database.transaction, [put("a", "x"), fail_after_reading, put("b", "x")]), return_exceptions=True
-    )
-
-    assert [isinstance(outcome, Exception) for outcome in outcomes] == [False, True, False]
-    figures = database.figures()
-    assert (figures["commits"], figures["runs_again"]) == (1, 0)
-
-
 async def test_an_exception_of_a_transaction_reaches_its_caller_as_it_is(database: PostgresDatabase) -> None:
     def work() -> Transaction[None]:
         yield from put("a", "x")()
@@ -94,39 +59,15 @@ async def test_an_exception_of_a_transaction_reaches_its_caller_as_it_is(databas
     assert not database.last_commit_failed
 
 
-async def test_a_long_transaction_does_not_stand_before_the_others(
-    database: PostgresDatabase, url: str
-) -> None:
-    def slow() -> Transaction[None]:
-        yield Statement("SELECT count(pg_advisory_xact_lock(1))")
-
-    async with connected(url) as other:
-        await other.execute("SELECT pg_advisory_lock(1)")
-        slow_one = asyncio.create_task(database.transaction(slow, turns=Turns((Turn("project", "p"),))))
-        await turn(3)
-
-        for number in range(5):
-            await database.transaction(put("a", str(number)))
-
-        assert not slow_one.done()
-    await slow_one
-
-
-async def test_leaving_commits_what_is_still_queued(url: str, events: Events) -> None:
-    database = PostgresDatabase(url, events, {})
-    async with database.opened():
-        tasks = [asyncio.create_task(database.transaction(put(f"{number:03}", "x"))) for number in range(600)]
-        await turn(1)
-
-    assert await asyncio.gather(*tasks) == ["x"] * 600
-    async with connected(url) as other:
-        assert await other.fetchval("SELECT count(*) FROM notes") == 600
-
-
-async def test_a_commit_is_handed_on_once_its_events_are_published(
+async def test_a_commit_is_handed_on_once_its_events_are_published_also_after_a_listener_that_fails(
     database: PostgresDatabase, events: Events, heard: list[Key]
 ) -> None:
     commits: list[tuple[int, int, list[DomainEvent], int]] = []
+
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    database.add_commit_listener(fail)
     database.add_commit_listener(
         lambda lane, written, events: commits.append((lane, written, list(events), len(heard)))
     )
@@ -143,15 +84,6 @@ async def test_a_commit_is_handed_on_once_its_events_are_published(
 
 def look() -> Transaction[list[Row]]:
     return (yield Statement(TEXT, ("a",)))
-
-
-async def test_a_listener_that_fails_harms_no_transaction(database: PostgresDatabase) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError
-
-    database.add_commit_listener(fail)
-
-    assert await database.transaction(put("a", "text")) == "text"
 
 
 async def test_many_executions_of_one_statement_get_their_own_rows(database: PostgresDatabase) -> None:

@@ -4,12 +4,9 @@ The driver is asked itself: no client knows the moments at which a connection en
 """
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from itertools import count
-from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -17,14 +14,13 @@ import pytest
 
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
-from bridge_server.storage.database import Turn, Turns
 from bridge_server.storage.postgres import connection
 from bridge_server.storage.postgres.connection import KeptConnection, connect
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.failures import LostConnectionError
 from bridge_server.storage.postgres.listening import end_silent_sessions, name_of_ear
 from bridge_server.storage.postgres.statements import Texts
-from tests.storage.notes import names, put, text_of
+from tests.storage.notes import put, text_of
 from tests.storage.postgres.test_wake_ups import running
 from tests.support.postgres import connected, needs_postgres
 from tests.support.proxies import CuttingProxy, open_cutting_proxy
@@ -135,14 +131,6 @@ async def test_a_connection_that_has_ended_before_anyone_listens_is_none(url: st
         assert link.wire is opened[2]
 
 
-async def test_a_connection_that_is_dropped_twice_is_replaced(url: str) -> None:
-    async with kept_connection(partial(connect, url, NAME)) as link:
-        link.drop()
-        link.drop()
-
-        await eventually(lambda: link.is_open)
-
-
 async def test_all_that_were_dropped_are_ended_not_only_the_last(url: str) -> None:
     async with kept_connection(partial(connect, url, NAME)) as link, connected(url) as other:
 
@@ -199,53 +187,3 @@ async def test_the_ear_of_a_silent_process_and_its_transactions_are_ended_and_no
             assert await wire.fetchval("SELECT pg_try_advisory_lock(1, 2)")
             assert not await end_silent_sessions(wire, 0)
         assert [await each.fetchval("SELECT 1") for each in left] == [1, 1, 1]
-
-
-# What was answered is stored, however the process ends, and nothing of it keeps others waiting.
-# This module is the program that writes until it is killed, and prints each note that it was answered for.
-
-_ROOT = Path(__file__).parents[3]
-_ANSWERS = 400
-_WRITERS = 16
-
-
-async def write() -> None:
-    """Write with several writers, each with a turn of its own."""
-    database = PostgresDatabase(sys.argv[1], Events(), {})
-    async with database.opened():
-        await asyncio.gather(*(write_forever(database, number) for number in range(_WRITERS)))
-
-
-async def write_forever(database: PostgresDatabase, writer: int) -> None:
-    """Write one note after another."""
-    turns = Turns((Turn("writer", str(writer)),))
-    for number in count():
-        name = f"{writer} {number}"
-        await database.transaction(put(name, "x"), turns=turns)
-        print(name, flush=True)  # noqa: T201 - its answer
-
-
-async def test_answered_transactions_of_a_killed_process_are_stored(url: str, events: Events) -> None:
-    writer = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", __spec__.name, url, stdout=asyncio.subprocess.PIPE, cwd=_ROOT
-    )
-    assert writer.stdout is not None
-    answered = [(await writer.stdout.readline()).decode().strip() for _ in range(_ANSWERS)]
-    writer.kill()
-    answered += (await writer.stdout.read()).decode().splitlines()[:-1]  # the last line may be cut off
-    await writer.wait()
-
-    database = PostgresDatabase(url, events, {})
-    async with database.opened():
-        for number in range(_WRITERS):
-            await database.transaction(
-                put(f"after {number}", "x"), turns=Turns((Turn("writer", str(number)),))
-            )
-        stored = set(await names(database))
-
-    assert len(answered) >= _ANSWERS
-    assert set(answered) <= stored
-
-
-if __name__ == "__main__":
-    asyncio.run(write())

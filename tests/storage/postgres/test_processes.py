@@ -5,18 +5,16 @@ Leases and roles are asked themselves: a server shows of them only that it works
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from structlog.testing import capture_logs
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import MovableClock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.sweeper import Sweeper
-from bridge_server.storage.postgres import processes as leases_module
 from bridge_server.storage.postgres import processes as processes_module
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.processes import (
@@ -63,7 +61,7 @@ async def url(postgres: PostgresServer) -> str:
 @pytest.fixture(autouse=True)
 def idle_leases_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """A destination that nothing is sent to is given up after a second, which a busy machine may need."""
-    monkeypatch.setattr(leases_module, "_IDLE_SECONDS", 3_600.0)
+    monkeypatch.setattr(processes_module, "_IDLE_SECONDS", 3_600.0)
 
 
 @asynccontextmanager
@@ -112,17 +110,6 @@ async def test_a_destination_that_one_process_has_is_no_other_ones(first: Holder
     assert (first.leases.was_here(HOOK), second.leases.was_here(HOOK)) == (True, False)
 
 
-async def test_a_look_tells_what_is_elsewhere_and_only_for_a_moment(first: Holder, second: Holder) -> None:
-    await first.leases.take(HOOK)
-    await second.leases.take(OTHER)
-
-    await second.leases.refresh()
-
-    assert (second.leases.is_elsewhere(HOOK), second.leases.is_elsewhere(OTHER)) == (True, False)
-    second.clock.advance(1)
-    assert not second.leases.is_elsewhere(HOOK)
-
-
 async def test_nothing_begins_once_a_delivery_could_outlast_the_lease(first: Holder) -> None:
     await first.leases.take(HOOK)
 
@@ -132,18 +119,8 @@ async def test_nothing_begins_once_a_delivery_could_outlast_the_lease(first: Hol
     assert not first.leases.tenure(HOOK)
 
 
-async def test_a_lease_that_is_taken_again_has_another_tenure(first: Holder) -> None:
-    await first.leases.take(HOOK)
-    tenure = first.leases.tenure(HOOK)
-
-    first.clock.advance(LEASE_SECONDS)
-    assert await first.leases.take(HOOK)
-
-    assert first.leases.tenure(HOOK) not in (0, tenure)
-
-
 async def test_a_lease_that_has_ended_is_another_ones_and_its_former_holder_notices(
-    url: str, first: Holder, second: Holder, monkeypatch: pytest.MonkeyPatch
+    url: str, first: Holder, second: Holder
 ) -> None:
     await first.leases.take(HOOK)
     await end_all(url)
@@ -171,7 +148,7 @@ async def test_leases_are_renewed_while_they_are_in_use(url: str) -> None:
 async def test_a_destination_that_is_not_in_use_any_more_is_given_up(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases_module, "_IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(processes_module, "_IDLE_SECONDS", 0.01)
     async with holder_on(url) as process:
         process.in_use |= {HOOK, OTHER}
         assert await process.leases.take(HOOK)
@@ -188,31 +165,9 @@ async def test_a_destination_that_is_not_in_use_any_more_is_given_up(
     assert await rows(url) == []
 
 
-async def test_many_are_taken_by_few_statements(first: Holder) -> None:
-
-    names = [f"https://{number}.example:443" for number in range(200)]
-
-    taken = await asyncio.gather(*(first.leases.take(name) for name in names))
-
-    assert all(taken)
-    assert len({first.leases.tenure(name) for name in names}) == 200
-
-
-async def test_leases_of_processes_that_crashed_are_forgotten_at_a_start(url: str) -> None:
-    async with holder_on(url) as crashed, holder_on(url):
-        await crashed.leases.take(HOOK)
-        await end_all(url)
-        async with holder_on(url):
-            assert await rows(url) == []
-
-
 # A role is one process's at a time, and what a former holder writes is refused.
 
 ALICE = Address("0x" + "a1" * 20)
-END_EAR = """
-SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE datname = current_database() AND query LIKE '%seen_at_ms > %' AND pid <> pg_backend_pid()
-"""
 
 
 @dataclass
@@ -251,13 +206,6 @@ async def until_served(process: Process) -> None:
     await eventually(lambda: process.role.is_served)
 
 
-async def until_url(process: Process, url: str | None) -> None:
-    async def is_told() -> bool:
-        return await process.role.holder_url() == url
-
-    await eventually(is_told)
-
-
 def reserve(process: Process, name: str) -> "asyncio.Task[object]":
     store = TransactionStore(process.database, process.role.fence)
     request = SendRequest(TransactionId(name), ALICE, b"{}", 0, Caller("192.0.2.1", None, "request"))
@@ -269,15 +217,6 @@ def reserve(process: Process, name: str) -> "asyncio.Task[object]":
         return await store.reserve(request, 1, None, 0, sign, 0)
 
     return asyncio.create_task(work())
-
-
-async def test_the_first_has_the_role_and_tells_the_others_its_url(url: str) -> None:
-    async with process_on(url) as first, process_on(url) as second:
-        await until_served(first)
-        assert not second.role.is_served
-        assert (first.is_open, second.is_open) == (True, False)
-        await until_url(second, f"http://{first.database.number}")
-        assert await first.role.holder_url() is None
 
 
 async def test_the_next_one_has_the_role_when_its_holder_leaves(url: str) -> None:
@@ -299,22 +238,6 @@ async def test_a_process_that_does_not_want_the_role_leaves_it(url: str) -> None
         assert await process.role.holder_url() is None
         with pytest.raises(UnavailableError, match="Nothing was stored"):
             await reserve(process, "refused")
-
-
-async def test_the_role_is_lost_with_the_connection_and_its_resources_are_closed(url: str) -> None:
-    async with process_on(url) as process:
-        await until_served(process)
-        assert process.opened == 1
-
-        async with connected(url) as connection:
-
-            async def has_ended() -> bool:
-                return bool(await connection.fetchval(END_EAR) == 1)
-
-            await eventually(has_ended)
-
-        await eventually(lambda: process.opened >= 2 and process.role.is_served)
-        await reserve(process, "again")
 
 
 async def test_a_holder_that_was_silent_does_not_count_on_the_role_before_it_has_looked(url: str) -> None:
@@ -375,20 +298,12 @@ async def test_resources_that_do_not_open_are_tried_again(url: str, monkeypatch:
 
     events = Events()
     database = PostgresDatabase(url, events, {})
-    with capture_logs() as lines:
-        async with opened_with_wake_ups(database, events, ()):
-            process = Failing(database, Role("wallet", database, is_wanted=True))
-            async with running(process.role.serve_forever(process.resources)):
-                await until_served(process)
+    async with opened_with_wake_ups(database, events, ()):
+        process = Failing(database, Role("wallet", database, is_wanted=True))
+        async with running(process.role.serve_forever(process.resources)):
+            await until_served(process)
+
     assert failures == []
-    told = [line for line in lines if line["event"] == "role_not_served"]
-    assert [(line.get("reason"), "exc_info" in line) for line in told] == [
-        (None, True),
-        ("not now", False),
-        ("lost", False),
-    ]
-    with suppress(UnavailableError):
-        await reserve(process, "after")
 
 
 # Of several processes one sweeps at a time, whatever happens to the one that does.
@@ -415,16 +330,6 @@ async def may_sweep(database: PostgresDatabase) -> bool:
             return is_held
     except UnavailableError:
         return False
-
-
-async def test_two_processes_never_sweep_at_once(sweepers: Sweepers) -> None:
-    first, second = sweepers
-    async with sweeper_hold(first)() as is_held:
-        assert is_held
-        assert not await may_sweep(second)
-
-    assert await may_sweep(second)
-    assert await may_sweep(first)
 
 
 async def test_sweepers_of_two_processes_take_turns(sweepers: Sweepers) -> None:
@@ -463,14 +368,6 @@ async def test_a_process_that_loses_its_connection_loses_the_hold(sweepers: Swee
         await eventually(lambda: may_sweep(second))
 
     await eventually(lambda: may_sweep(first))
-
-
-async def test_a_failed_sweep_lets_go(sweepers: Sweepers) -> None:
-    with pytest.raises(ZeroDivisionError):
-        async with sweeper_hold(sweepers[0])():
-            raise ZeroDivisionError
-
-    assert await may_sweep(sweepers[1])
 
 
 async def test_a_process_that_hears_no_others_does_not_sweep(postgres: PostgresServer) -> None:
