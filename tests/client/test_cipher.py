@@ -5,9 +5,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
-from Crypto.Cipher import AES
+from Crypto.Cipher import AES, ChaCha20_Poly1305
 from Crypto.Hash import HMAC, SHA256
+from Crypto.Protocol.KDF import HKDF
 from Crypto.Util.Padding import pad
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -20,6 +22,7 @@ from bridge_server.kit.client.v1 import SocketCipher
 from bridge_server.kit.client.v2_protocol import (
     KeyPair,
     TopicKey,
+    derived,
     open_from_sender,
     read_public_key,
     seal_from,
@@ -41,6 +44,8 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
     max_leaves=20,
 )
+ALICE = "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a"
+BOB = "5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb"
 RELAY = "wss://relay.example"
 NOW_S = 1_700_000_000
 
@@ -95,10 +100,14 @@ def test_two_payloads_of_one_content_differ_and_open_as_text_and_in_capitals() -
 @each_row(
     ("payload", "name"),
     [
+        (None, "data"),
         ("not JSON", "data"),
         ([], "data"),
+        ({}, "data"),
+        ({"data": ""}, "data"),
         ({"data": 7}, "data"),
         ({"data": "ab" * 15}, "data"),
+        ({"data": "zz" * 16}, "data"),
         ({"data": "ab " * 32}, "data"),
         ({"data": "ab" * 16}, "hmac"),
         ({"data": "ab" * 16, "hmac": "ab" * 31}, "hmac"),
@@ -121,16 +130,70 @@ def test_keys_of_another_size_are_refused() -> None:
 @each_row(
     "padded",
     [
-        *(pad(plain, 16) for plain in (b"", b"not JSON", b"[]", b"{}", b'{"data":\xff}')),
+        *(pad(plain, 16) for plain in (b"", b"not JSON", b"[]", b'"data"', b"{}", b'{"data":\xff}', b"7")),
         b'{"data": 1}' + bytes(5),
     ],
 )
 def test_a_payload_that_holds_something_else_than_json_is_refused(padded: bytes) -> None:
-    data = AES.new(KEY, AES.MODE_CBC, bytes(16)).encrypt(padded).hex()
-    mac = HMAC.new(KEY, (data + "00" * 16).encode(), SHA256).hexdigest()  # sound, whatever the blocks hold
-
     with pytest.raises(BadPayloadError, match="something else"):
-        Cipher(KEY).open({"data": data, "hmac": mac, "iv": "00" * 16})
+        Cipher(KEY).open(_sealed(padded))
+
+
+def _sealed(padded: bytes) -> dict[str, str]:
+    """A payload with a sound HMAC over whatever the blocks hold."""
+    data = AES.new(KEY, AES.MODE_CBC, bytes(16)).encrypt(padded).hex()
+    mac = HMAC.new(KEY, (data + "00" * 16).encode(), SHA256).hexdigest()
+    return {"data": data, "hmac": mac, "iv": "00" * 16}
+
+
+def test_payloads_of_another_key_or_generation_are_not_opened() -> None:
+    with pytest.raises(BadPayloadError, match="another key"):
+        Cipher(bytes(32)).open(Cipher(KEY).seal("secret"))
+    with pytest.raises(BadPayloadError):
+        SocketCipher(KEY).open(Cipher(KEY).seal({}))
+    with pytest.raises(BadPayloadError):
+        Cipher(KEY).open(SocketCipher(KEY).seal({}))
+
+
+def test_the_shared_secret_is_that_of_rfc_7748(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(v2_protocol, "derived", lambda secret: secret)
+    alice, bob = KeyPair(bytes.fromhex(ALICE)), KeyPair(bytes.fromhex(BOB))
+
+    assert alice.public.hex() == "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
+    assert bob.public.hex() == "de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f"
+    secret = "4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742"
+    assert alice.symmetric_key(bob.public).hex() == secret
+    assert bob.symmetric_key(alice.public).hex() == secret
+
+
+def test_the_derivation_is_hkdf_as_rfc_5869_has_it_with_32_bytes_and_neither_salt_nor_info() -> None:
+    secret = bytes([0x0B]) * 22
+    published = bytes.fromhex(
+        "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8"
+    )
+
+    assert HKDF(secret, 42, b"", SHA256) == published
+    assert derived(secret) == published[:32]
+
+
+def test_the_cipher_is_that_of_rfc_8439(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, "
+        b"sunscreen would be it."
+    )
+    key, nonce = bytes(range(0x80, 0xA0)), bytes.fromhex("070000004041424344454647")
+    published = ChaCha20_Poly1305.new(key=key, nonce=nonce)
+    published.update(bytes.fromhex("50515253c0c1c2c3c4c5c6c7"))
+    ciphertext, tag = published.encrypt_and_digest(text)
+    monkeypatch.setattr(v2_protocol, "token_bytes", lambda _: nonce)
+    monkeypatch.setattr(orjson, "dumps", lambda _: text)
+
+    sealed = base64.b64decode(TopicKey(key).seal(None))
+
+    assert tag.hex() == "1ae10b594f09e26a7e902ecbd0600691"
+    assert ciphertext.hex().startswith("d31a8d34648e60db7b86afbc53ef7ec2a4aded51296e08fea9e2b5a736ee62d6")
+    assert sealed[:13] == b"\0" + nonce
+    assert sealed[13:-16] == ciphertext
 
 
 @each_row("vector", V2["agreements"])
@@ -206,6 +269,14 @@ def test_a_public_key_is_64_hexadecimal_digits_and_gives_a_secret() -> None:
         KeyPair().symmetric_key(bytes(32))
 
 
+def test_envelopes_that_hold_no_json_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = TopicKey(bytes(32))
+    monkeypatch.setattr(orjson, "dumps", lambda _: b"{")
+
+    with pytest.raises(BadPayloadError, match="something else than JSON"):
+        key.open(key.seal(None))
+
+
 def test_the_token_is_that_of_the_published_client(monkeypatch: pytest.MonkeyPatch) -> None:
     vector = V2["token"]
     monkeypatch.setattr(v2_session, "token_hex", lambda _: vector["sub"])
@@ -237,6 +308,11 @@ def test_a_token_names_the_relay_and_holds_for_a_day() -> None:
 
     assert claims == {**claims, "iss": own.did, "aud": RELAY, "iat": NOW_S, "exp": NOW_S + 86_400}
     assert claims["sub"] != again["sub"]
+
+
+@each_row(("data", "text"), [(b"", ""), (b"\0\0\x01", "112"), (b"Hello World!", "2NEpo7TZRRrLZSi2U")])
+def test_base58_is_that_of_the_internet_draft(data: bytes, text: str) -> None:
+    assert base58(data) == text
 
 
 def header_of(token: str) -> Any:

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import time
 from contextlib import AsyncExitStack, ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,18 @@ HANDSHAKE = {
     "Upgrade": "websocket", "Connection": "Upgrade",
     "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
 }  # fmt: skip
+
+
+KEYS_OF_SMALL_ORDER = [
+    "01" + "00" * 31,
+    "ec" + "ff" * 30 + "7f",
+    "00" * 32,
+    "00" * 31 + "80",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+]
 
 
 async def refusal(server: RunningServer, token: str | None, path: str = "/compat/v2") -> tuple[int, Any]:
@@ -121,7 +134,7 @@ async def test_a_text_that_is_no_token_is_refused(server: RunningServer, broken:
     assert (await refusal(server, None))[0] == 401
 
 
-@each_row("key", ["01" + "00" * 31, "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85"])
+@each_row("key", KEYS_OF_SMALL_ORDER)
 async def test_a_key_for_which_everybody_can_sign_is_refused(server: RunningServer, key: str) -> None:
     client = "did:key:z" + base58(b"\xed\x01" + bytes.fromhex(key))
     signed = Identity().token(iss=client).rpartition(".")[0]
@@ -139,6 +152,34 @@ async def test_a_token_expires_also_once_it_was_checked(join: Join, server: Runn
     server.clock.advance(180)
 
     assert (await refusal(server, token))[0] == 401
+
+
+async def refused_handshake(session: aiohttp.ClientSession, url: str, token: str) -> None:
+    async with session.get(f"{url}/compat/v2", params={"auth": token}, headers=HANDSHAKE) as response:
+        assert response.status == 401
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory from /proc")
+async def test_refused_tokens_take_no_memory(tmp_path: Path) -> None:
+    identity, now = Identity(), int(time.time())
+    nested: list[list[Any]] = [[] for _ in range(700)]
+    refused = {"iat": now - 900, "exp": now - 600, "aud": nested}
+    with server_process(tmp_path / "data") as process:
+        async with aiohttp.ClientSession() as session:
+            asking = partial(refused_handshake, session, process.url)
+            for number in range(50):
+                await asking(identity.token(sub=f"first {number}", **refused))
+            before = memory_bytes(process.facts["pid"])
+            for number in range(800):  # what they name would take 36 MB
+                await asking(identity.token(sub=str(number), **refused))
+
+            assert memory_bytes(process.facts["pid"]) - before < 24 * 2**20
+
+
+def memory_bytes(pid: int) -> int:
+    """The memory of a process that is not swapped out."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return 1_024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
 
 
 @each_row("path", ["/compat/v2", "/compat/v1"])

@@ -149,6 +149,12 @@ async def test_an_id_may_be_percent_encoded(bridge: BridgeClient, session_id: st
     assert (await bridge.session(encoded)).status == 204
 
 
+async def test_the_case_of_an_id_matters(bridge: BridgeClient) -> None:
+    session_id = next(i for i in [await bridge.open_session() for _ in range(20)] if i.upper() != i)
+
+    (await bridge.session(session_id.upper())).problem(404)
+
+
 async def test_a_call_is_found_under_its_own_session_only(bridge: BridgeClient) -> None:
     own, other = await bridge.open_session(), await bridge.open_session()
     call_id = await bridge.request_call(own)

@@ -1,7 +1,8 @@
 """Quotas of bytes that clients store over HTTP: per address and in all, and how they come back."""
 
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from bridge_server.web.limits import Cost, Quotas, StoredBytes, storage_limit
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.web.limits import Cost, Quotas, SavedBucket, StoredBytes, storage_limit
 from tests.support.asking import Answer, ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
@@ -272,6 +274,33 @@ async def test_spent_bytes_stay_spent_when_the_limit_changes(before: int, after:
 
     left = quotas.standing((limit.name, ADDRESS), limit).spending.remaining
     assert after - 601 - left in (0, 1, 2)  # each charge is rounded up to a microsecond
+
+
+async def test_buckets_of_both_former_units_are_restored(tmp_path: Path) -> None:
+    file = tmp_path / "bridge.sqlite3"
+    migrate(file, packaged_migrations()[:8])
+    clock = ManualClock()
+    rows = [
+        ("own-bytes", ADDRESS, clock.now_us() + 600 * 3_600_000, 3_600_000),
+        ("own-bytes", OTHER, clock.now_us() + 9 * 3_600_000, 3_600_000),
+        ("own-kibibytes", OTHER, clock.now_us() + 858 * 1_024, 858),
+        ("requests", ADDRESS, clock.now_us() + 10**6, 7),
+    ]
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.executemany("INSERT INTO buckets VALUES (?, ?, ?, ?)", rows)
+
+    migrate(file, packaged_migrations())
+
+    with closing(sqlite3.connect(file)) as connection:
+        columns = "limit_name, key, full_at_us, interval_us"
+        restored = [SavedBucket(*row) for row in connection.execute(f"SELECT {columns} FROM buckets")]
+    quotas, small, large = Quotas(clock), storage_limit("own", 1_000, HOUR), storage_limit("own", 2**32, HOUR)
+    quotas.restore(bucket for bucket in restored if bucket.key == ADDRESS)
+    assert quotas.standing(("own-bytes", ADDRESS), small).spending.remaining == 400
+    assert [bucket.interval_us for bucket in restored if bucket.limit_name == "requests"] == [7]
+    quotas = Quotas(clock)
+    quotas.restore(bucket for bucket in restored if bucket.key == OTHER)
+    assert quotas.standing(("own-bytes", OTHER), large).spending.remaining == 2**32 - 2**20
 
 
 @pytest.mark.parametrize("is_slow", [False, True])
