@@ -186,6 +186,21 @@ async def test_a_user_ends_a_session_and_the_operator_every_session_and_every_li
 
 
 @pytest.mark.own_server
+async def test_expired_rows_are_swept(server: RunningServer) -> None:
+    await ConsoleClient(server).sign_in()
+    await new_link(server)
+    server.clock.advance(12 * HOURS)
+    headers = {"Authorization": f"Bearer {server.test_token}"}
+    async with server.client.put(
+        f"{server.url}/_test/clock", json={"advance": 0}, headers=headers
+    ) as response:
+        moved = await response.json()
+
+    assert moved["swept"] == 0  # the tables of sign-ins are not counted among those that tests empty
+    assert await sign_out_all(server) == 0
+
+
+@pytest.mark.own_server
 @each_row("path", ["/console", "/console/projects", "/console/faults", "/console/events", NO_PAGE])
 async def test_an_operator_who_is_not_signed_in_is_shown_how(server: RunningServer, path: str) -> None:
     for cookies in ({}, {f"bridge-console-{server.url.rpartition(':')[2]}": "guessed"}):

@@ -66,6 +66,22 @@ def test_listeners_hear_only_their_type_in_the_order_of_their_subscriptions() ->
     assert heard == ["first 2", "second 2"]
 
 
+def test_a_listener_that_raises_is_logged_and_stops_no_other() -> None:
+    events, heard = Events(), list[int]()
+
+    def fail(_: Rang) -> None:
+        raise ValueError("broken")
+
+    events.subscribe(Rang, fail)
+    events.subscribe(Rang, lambda event: heard.append(event.times))
+
+    with capture_logs() as lines:
+        events.publish(Rang(2))
+
+    assert heard == [2]
+    assert [(line["event"], line["event_type"]) for line in lines] == [("listener_failed", "Rang")]
+
+
 def test_an_event_of_another_process_reaches_listeners_everywhere() -> None:
     events, heard = Events(), list[str]()
     events.subscribe(Rang, lambda _: heard.append("here"))

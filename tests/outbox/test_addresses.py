@@ -310,3 +310,14 @@ async def test_a_wait_that_is_cancelled_takes_no_place() -> None:
         leave()
 
     assert await taken_at_once(places, "stranger", 3) == 2
+
+
+def test_only_the_outcomes_of_the_keys_used_last_are_remembered() -> None:
+    places = ReservedSemaphore(total=1, kept=0)
+
+    for number in range(10_001):
+        places.note(str(number), True)
+
+    assert places.went_well("0") is None
+    assert places.went_well("1") is True
+    assert places.went_well("10000") is True

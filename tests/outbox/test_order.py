@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.outbox.delivery import DELAYS_SECONDS, next_delay_ms
+from bridge_server.outbox.delivery import DELAYS_SECONDS, MOST_HOSTS, KnownHosts, next_delay_ms
 from bridge_server.outbox.fairness import Admission, FairOrder, Limits, Place
 from bridge_server.outbox.models import UNREADABLE_DESTINATION, Claimant, OutgoingMessage, Queue
 from bridge_server.outbox.queues import Schedule
@@ -84,6 +84,17 @@ def test_every_waiting_item_is_taken_once(steps: list[tuple[int, int, bool, bool
 
     assert not waiting
     assert not order
+
+
+def test_the_hosts_that_answered_last_are_known_among_many() -> None:
+    hosts = KnownHosts()
+    hosts.restore([("latest.test", 2), ("earliest.test", 1)])
+
+    for number in range(MOST_HOSTS - 1):
+        hosts.answered(f"{number}.test")
+
+    assert "earliest.test" not in hosts
+    assert "latest.test" in hosts
 
 
 # When a queue is due.

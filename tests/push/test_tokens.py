@@ -404,6 +404,18 @@ def test_a_clock_that_is_set_back_makes_a_token_that_does_not_last_too_long() ->
     assert claims(earlier)["exp"] == NOW_MS // 1_000 - 12 * 3_600
 
 
+def test_every_service_gets_a_token_of_its_own() -> None:
+    vapid = VapidIdentity(KEYS.private_key, SUBJECT)
+
+    audiences = [f"https://push-{number}.example.net" for number in range(300)]
+    first = {audience: vapid.authorization(audience, NOW_MS) for audience in audiences}
+
+    assert [claims(first[audience])["aud"] for audience in audiences] == audiences
+    later_ms = NOW_MS + 1_000
+    assert vapid.authorization(audiences[-1], later_ms) == first[audiences[-1]]
+    assert vapid.authorization(audiences[0], later_ms) != first[audiences[0]]  # no longer remembered
+
+
 @each_row(
     ("subject", "reason"),
     [

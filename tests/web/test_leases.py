@@ -11,6 +11,7 @@ from hypothesis import example as example_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.token_bucket import Limit, spend
 from bridge_server.kit.fixtures.background_loop import BackgroundLoop
@@ -204,6 +205,19 @@ async def test_tokens_that_are_still_being_charged_are_not_there_any_more(
     await asyncio.gather(*first._work)
     with pytest.raises(QuotaError):
         first.require_costs([Cost("a", OWN, 400)])
+
+
+async def test_nothing_is_let_through_without_the_database(processes: Processes) -> None:
+    first = processes[0]
+    await charged(first, REQUESTS)
+    link = first._buckets._link
+    assert link is not None
+    link.drop()
+
+    assert first.charge("a", (REQUESTS,)).later is None, "it has a token that it had taken"
+    for limit in (REQUESTS, CALLS):
+        with pytest.raises(UnavailableError):
+            await charged(first, limit)
 
 
 async def test_buckets_that_are_full_again_take_no_memory(
