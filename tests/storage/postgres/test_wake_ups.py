@@ -65,13 +65,29 @@ class Process:
         self.gaps += 1
 
 
+class DeafWire:
+    """A connection whose LISTEN has no effect, as behind a pooler."""
+
+    def __init__(self, wire: Any) -> None:
+        self._wire = wire
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wire, name)
+
+    async def add_listener(self, channel: str, _: Callable[..., None]) -> None:
+        await self._wire.execute(f"LISTEN {channel}")
+
+
 @asynccontextmanager
-async def running(url: str) -> AsyncIterator[Process]:
+async def running(
+    url: str, *, check_seconds: float = 1_000.0, is_deaf: bool = False
+) -> AsyncIterator[Process]:
     events = Events()
     database = PostgresDatabase(url, events, {})
 
-    def listen() -> Any:
-        return connect(url, f"ear {database.number}")
+    async def listen() -> Any:
+        wire = await connect(url, f"ear {database.number}")
+        return DeafWire(wire) if is_deaf else wire
 
     def ring() -> Any:
         return connect(url, f"bell {database.number}", is_pooled=False, **COMMITS_EARLY)
@@ -79,7 +95,7 @@ async def running(url: str) -> AsyncIterator[Process]:
     bell = Bell(lambda: database.number, TEXTS, ring)
     database.add_commit_listener(bell.on_commit)
     async with bell.ringing(), database.opened():
-        ear = Ear(database.number, TEXTS, events, bell, listen, 1_000.0)
+        ear = Ear(database.number, TEXTS, events, bell, listen, check_seconds)
         process = Process(url, events, database, bell, ear)
         events.subscribe(Touched, lambda event: process.heard.append(event.key), everywhere=True)
         events.subscribe(Touched, lambda event: process.own.append(event.key))
@@ -160,6 +176,19 @@ async def test_an_event_of_an_unknown_type_is_passed_over(reader: Process, write
 
     await eventually(lambda: reader.heard == [("session", "a")])
     assert reader.gaps == 0
+
+
+@needs_postgres
+async def test_behind_a_pooler_that_swallows_listen_the_ledger_wakes_and_a_trouble_says_why(url: str) -> None:
+    async with running(url) as writer, running(url, check_seconds=0.05, is_deaf=True) as reader:
+        await writer.touch(("session", "a"))
+
+        await eventually(lambda: reader.gaps >= 1)
+        await eventually(lambda: bool(reader.ear.troubles))
+        assert "database_direct" in reader.ear.troubles[0]
+        assert writer.ear.troubles == []
+
+    assert reader.heard == []
 
 
 # Rings: whole events in payloads that PostgreSQL takes.
