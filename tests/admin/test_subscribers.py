@@ -225,6 +225,16 @@ async def test_the_256th_type_is_taken_and_no_more(admin: AdminClient) -> None:
     assert len(await listed(admin)) == 256
 
 
+async def test_webhook_url_other_than_http_is_refused(admin: AdminClient) -> None:
+    await admin.create("app")
+
+    for url in (None, 7, "", "app.example/hook", "ftp://app.example", "https://", "https://app.example/é",
+                "https://app.example/" + "x" * 2048):  # fmt: skip
+        assert pointers((await admin.put(WEBHOOK, {"url": url})).problem(400)) == ["#/url"], url
+    assert pointers((await admin.put(WEBHOOK, {})).problem(400)) == ["#/url"]
+    assert (await admin.get("/admin/projects/app")).json["webhook"] is None
+
+
 async def test_a_webhook_has_another_secret_each_time_and_hears_no_more_once_it_is_removed(
     admin: AdminClient, receiver: WebhookReceiver
 ) -> None:

@@ -124,6 +124,7 @@ async def test_a_query_that_cannot_be_read_is_refused_with_its_fault(observed: O
         ("filter=status:abc", "status"),
         ("filter=is:odd", "errors"),
         ("filter=session:", "session:"),
+        ("filter=" + "a" * 401, "400"),
         ("filter=" + "a+" * 17, "16"),
         ("after=x", "'x'"),
         ("since=1&wait=x", "wait"),

@@ -6,6 +6,7 @@ from typing import Any
 from tests.support.asking import Answer
 from tests.support.console_client import ConsoleClient, elements, make_project, subscribe, subscribe_crowd
 from tests.support.engines import database_of
+from tests.support.rows import each_row
 
 ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 OTHER = "test:chain:other"
@@ -302,6 +303,30 @@ async def test_all_faults_stand_at_their_fields_at_once_and_the_fields_stay(cons
     assert "line 4 has a wrong checksum" in page
     assert ">65</span> of 64 characters" in page
     assert 'value="javascript:alert(1)"' in page
+
+
+@each_row(
+    ("fields", "name"),
+    [
+        ({"type": "gone"}, "type"),
+        ({"audience": "type", "audience_type": "gone"}, "audience_type"),
+        ({"accounts": " \n "}, "accounts"),
+        ({"accounts": "\n".join(f"test:chain:{each}" for each in range(501))}, "accounts"),
+        ({"title": "  "}, "title"),
+        ({"title": "\U0001f600" * 65}, "title"),
+        ({"notification_id": ""}, "notification_id"),
+    ],
+)
+async def test_each_field_has_its_fault(console: ConsoleClient, fields: dict[str, str], name: str) -> None:
+    await make_project(console, "each", "news")
+
+    for do in ("check", "send"):
+        answer = await submit(console, "each", do, **fields)
+
+        page = answer.body.decode()
+        assert answer.status == 400
+        assert {a.get("name") for _, a in elements(page) if a.get("aria-invalid") == "true"} == {name}
+        assert 'class="fault"' in page
 
 
 async def test_characters_are_counted_as_code_points_of_one_line(console: ConsoleClient) -> None:

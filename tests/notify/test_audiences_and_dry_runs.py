@@ -112,6 +112,7 @@ async def test_a_dry_run_needs_no_id_and_changes_nothing(app: App) -> None:
         ({"audience": {"type": "weather"}}, "#/audience/type"),
         ({"audience": {"accounts": []}}, "#/audience"),
         ({"audience": {"accounts": ["nonsense"]}}, "#/audience/accounts/0"),
+        ({"audience": {"accounts": ["test:chain:one"] * 501}}, "#/audience/accounts"),
         ({"after": "x" * 256}, "#/after"),
     ],
 )
