@@ -36,6 +36,8 @@ from tests.support.waiting import eventually
 
 # Events cross from one process to another, and whatever is lost on the way shows.
 
+SOON = 0.05
+"""Seconds between checks: most tests do not want to wait for them."""
 
 TEXTS = EventTexts([Touched])
 
@@ -180,7 +182,7 @@ async def test_an_event_of_an_unknown_type_is_passed_over(reader: Process, write
 
 @needs_postgres
 async def test_behind_a_pooler_that_swallows_listen_the_ledger_wakes_and_a_trouble_says_why(url: str) -> None:
-    async with running(url) as writer, running(url, check_seconds=0.05, is_deaf=True) as reader:
+    async with running(url) as writer, running(url, check_seconds=SOON, is_deaf=True) as reader:
         await writer.touch(("session", "a"))
 
         await eventually(lambda: reader.gaps >= 1)
