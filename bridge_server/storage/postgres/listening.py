@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import structlog
 
 from bridge_server.kernel.background import running
-from bridge_server.kernel.clock import SystemClock
+from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events, EventTexts, UnreadableEventError
 from bridge_server.storage.postgres import announcing
 from bridge_server.storage.postgres.failures import WIRE_FAILURES, passing_failure, unavailable
@@ -78,7 +78,7 @@ class Ear:
         self._bell = bell
         self._connect = connect
         self._check_seconds = check_seconds
-        self._clock = SystemClock()
+        self._clock: Clock = SystemClock()
         self._asked_us = 0
         self._ledger = Ledger()
         self._awake = asyncio.Event()
