@@ -4,6 +4,7 @@ soon: most are, and never touch the disk.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -119,7 +120,7 @@ class LiveTopic(SubscribedTopic):
 AnyTopic = TypeVar("AnyTopic", bound=SubscribedTopic)
 
 
-class _Subscriptions(Generic[AnyTopic]):
+class _Subscriptions(ABC, Generic[AnyTopic]):
     """The topics with a subscriber in this process."""
 
     make_topic: type[AnyTopic]
@@ -152,8 +153,9 @@ class _Subscriptions(Generic[AnyTopic]):
         del live.receivers[receiver]
         self._forget_if_deserted(topic, live)
 
+    @abstractmethod
     async def _join(self, topic: Topic, live: AnyTopic, receiver: Receiver) -> None:
-        raise NotImplementedError
+        """Add the receiver to the topic, behind the messages that wait. Raises UnavailableError."""
 
     def _forget_if_deserted(self, topic: Topic, live: AnyTopic) -> None:
         if live.is_deserted and self._live.get(topic) is live:

@@ -23,8 +23,7 @@ import pytest
 from _pytest.config import create_terminal_writer
 from _pytest.reports import TestReport
 
-WORKER = "PYTEST_XDIST_WORKER"
-"""In the environment, a worker's name as xdist has it: fixtures of the kit and ports of tests go by it."""
+from tests.support.programs import WORKER
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

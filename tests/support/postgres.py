@@ -17,6 +17,7 @@ import pytest
 from bridge_server.kit.fixtures.background_loop import BackgroundLoop
 from bridge_server.storage.postgres import connection, listening
 from tests.support.postgres_cluster import PostgresCluster, programs
+from tests.support.programs import WORKER
 from tests.support.waiting import eventually
 
 ANOTHER = os.environ.get("BRIDGE_TEST_POSTGRES")
@@ -43,7 +44,6 @@ def wait_long(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(listening, "_EXCHANGE_SECONDS", 60.0)
 
 
-_WORKER = "PYTEST_XDIST_WORKER"
 _TEMPLATE = "rooms"
 _FILES = "postgres-files"
 _WRITTEN = """
@@ -76,7 +76,7 @@ class PostgresServer:
         """With the name of a `template` that has the rooms' tables."""
         self.url = url
         self._template = template
-        worker = os.environ.get(_WORKER, "alone")
+        worker = os.environ.get(WORKER, "alone")
         self._prefix = f"bridge_{worker}_{os.getpid()}"
         self.made: set[str] = set()
 
@@ -219,7 +219,7 @@ async def _make_template(url_of: Callable[[str], str]) -> None:
 
 def _owner() -> int:
     """The process whose end is the end of the run."""
-    return os.getppid() if _WORKER in os.environ else os.getpid()
+    return os.getppid() if WORKER in os.environ else os.getpid()
 
 
 # Where PostgreSQL's server programs are, nothing else is a reason to skip a test that needs them.

@@ -259,6 +259,9 @@ def shown_at_terminal(*arguments: str | Path, environment: Mapping[str, str] | N
 
 # Ports for programs that cannot choose one themselves, or that come back to theirs.
 
+WORKER = "PYTEST_XDIST_WORKER"
+"""In the environment, a worker's name as xdist has it: fixtures of the kit and ports of tests go by it."""
+
 _FIRST, _COUNT = 20_000, 600
 _WORKERS = 16
 
@@ -270,7 +273,7 @@ def free_ports(number: int) -> list[int]:
     before all have been tried: no other test and no other server gets one of these in between, not even while
     a server that is started again is away.
     """
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
+    worker = int(os.environ.get(WORKER, "gw0").removeprefix("gw")) % _WORKERS
     found: list[int] = []
     for port in islice(_ports_of(worker), _COUNT):
         with closing(socket.socket()) as probe, suppress(OSError):
