@@ -187,10 +187,7 @@ def rows(app: App) -> list[tuple[Any, ...]]:
 
 
 async def test_content_is_stored_as_written_but_for_line_breaks_and_tabs(app: App) -> None:
-    longest, nothing = (
-        {field: ASTRAL * most for field, most in TEXTS.items()},
-        {"failed": [], "not_found": []},
-    )
+    longest = {field: ASTRAL * most for field, most in TEXTS.items()}
     url, key = "https://exämple.org:8443/%F0%9F%98%80/é?q=😀'", "\u0000\r\n" + ASTRAL * 252
     await app.subscribe(WHO)
 
