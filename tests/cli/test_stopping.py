@@ -3,10 +3,9 @@
 import asyncio
 import os
 import signal
-import socket
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, contextmanager
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -125,15 +124,16 @@ async def counted(client: aiohttp.ClientSession, name: str, count: int) -> None:
     await eventually(enough)
 
 
-async def opens_connection(server: WatchedServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def opens_connection(server: WatchedServer) -> Streams:
     url = URL(server.url)
     return await asyncio.open_connection(url.host, url.port)
 
 
 @asynccontextmanager
-async def half_sent(
-    server: WatchedServer, text: str
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def half_sent(server: WatchedServer, text: str) -> AsyncIterator[Streams]:
     """A connection on which somebody begins a request and then falls silent."""
     reader, writer = await opens_connection(server)
     try:
@@ -144,10 +144,25 @@ async def half_sent(
         writer.close()
 
 
-async def stops_listening(server: WatchedServer) -> None:
-    """Return once nobody can connect any more."""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_every_long_poll_is_answered(
+    server: WatchedServer, client: aiohttp.ClientSession, number: int
+) -> None:
+    session_id, call_id = await called(client)
+    empty_id = (await post(client, "/session/new"))["sessionId"]
+    paths = [f"/session/{session_id}", f"/call-status/{call_id}", f"/session/{empty_id}/calls"]
+    polls = [asyncio.create_task(poll(client, path)) for path in paths * 20]
+    await counted(client, "waiting_clients", 60)
 
-    async def refused() -> bool:
+    assert await asyncio.to_thread(server.stop, number) == 0
+    assert await asyncio.gather(*polls) == [(204, ""), (204, ""), (200, "{}")] * 20
+    assert "Traceback" not in server.err_file.read_text("utf-8")
+
+
+async def test_a_body_that_comes_soon_is_taken_and_half_sent_requests_keep_nobody(
+    server: WatchedServer, client: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    async def refuses() -> bool:
         try:
             _, writer = await opens_connection(server)
         except ConnectionRefusedError:
@@ -157,88 +172,49 @@ async def stops_listening(server: WatchedServer) -> None:
         writer.close()
         return False
 
-    await eventually(refused)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_every_long_poll_is_answered_and_the_exit_code_is_0(
-    server: WatchedServer, client: aiohttp.ClientSession, number: int
-) -> None:
-    session_id, call_id = await called(client)
-    empty_id = (await post(client, "/session/new"))["sessionId"]
-    paths = [f"/session/{session_id}", f"/call-status/{call_id}", f"/session/{empty_id}/calls"]
-    polls = [asyncio.create_task(poll(client, path)) for path in paths * 20]
-    await counted(client, "waiting_clients", 60)
-
-    exit_code = await asyncio.to_thread(server.stop, number)
-
-    assert exit_code == 0
-    assert await asyncio.gather(*polls) == [(204, ""), (204, ""), (200, "{}")] * 20
-    assert "Traceback" not in server.err_file.read_text("utf-8")
-
-
-async def test_half_sent_requests_do_not_keep_it_from_stopping(
-    server: WatchedServer, client: aiohttp.ClientSession, tmp_path: Path
-) -> None:
-    session_id = (await post(client, "/session/new"))["sessionId"]
-    head = f"PUT /session/{session_id} HTTP/1.1\r\nHost: bridge\r\nContent-Length: 100\r\n"
+    silent, soon = [(await post(client, "/session/new"))["sessionId"] for _ in range(2)]
+    body = b'{"encryptionPayload":"' + b"x" * 60_000 + b'"}'
+    head = f"HTTP/1.1\r\nHost: bridge\r\nContent-Length: {len(body)}\r\n"
     async with (
         half_sent(server, "GET /hello HT"),
-        half_sent(server, head),
-        half_sent(server, f'{head}\r\n{{"encryptionPayload":') as (answer, _),
+        half_sent(server, f"PUT /session/{silent} {head}"),
+        half_sent(server, f'PUT /session/{silent} {head}\r\n{{"encryptionPayload":') as (answer, _),
         half_sent(server, ""),
+        half_sent(server, f"PUT /session/{soon} {head}\r\n{{") as (reader, writer),
     ):
-        polling = asyncio.create_task(poll(client, f"/session/{session_id}"))
-        await counted(client, "waiting_clients", 1)
-
-        exit_code = await asyncio.to_thread(server.stop, signal.SIGTERM)
-
-        assert exit_code == 0
-        assert (await polling)[0] == 204
-        told = await answer.read()
-        assert told.startswith(b"HTTP/1.1 503 ")
-        assert b"\r\nRetry-After: 1\r\n" in told
-        assert b"\r\nConnection: close\r\n" in told
-        assert "Traceback" not in server.err_file.read_text("utf-8")
-    assert stored(tmp_path, "SELECT session_id, payload FROM sessions") == [(session_id, None)]
-
-
-async def test_a_body_that_arrives_soon_after_the_signal_is_answered_and_stored(
-    server: WatchedServer, client: aiohttp.ClientSession, tmp_path: Path
-) -> None:
-    session_id = (await post(client, "/session/new"))["sessionId"]
-    body = b'{"encryptionPayload":"' + b"x" * 60_000 + b'"}'
-    head = f"PUT /session/{session_id} HTTP/1.1\r\nHost: bridge\r\nContent-Length: {len(body)}\r\n\r\n"
-    async with half_sent(server, head + "{") as (reader, writer):
-        polling = asyncio.create_task(poll(client, f"/session/{session_id}/calls"))
+        polling = asyncio.create_task(poll(client, f"/session/{silent}"))
         await counted(client, "waiting_clients", 1)
         stopping = asyncio.create_task(asyncio.to_thread(server.stop, signal.SIGTERM))
-        assert (await polling)[0] == 200  # it did not wait for the body
-        await stops_listening(server)
-
+        assert (await polling)[0] == 204  # it did not wait for the body
+        await eventually(refuses)
         writer.write(body[1:])
-        answer = await reader.read()
-
+        taken, refused = await reader.read(), await answer.read()
         assert await stopping == 0
-    assert answer.startswith(b"HTTP/1.1 200 ")
-    assert b"\r\nConnection: close\r\n" in answer
-    assert stored(tmp_path, "SELECT length(payload) FROM sessions") == [(60_002,)]
+
+    assert taken.startswith(b"HTTP/1.1 200 ")
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nRetry-After: 1\r\n" in refused
+    assert all(b"\r\nConnection: close\r\n" in each for each in (taken, refused))
+    assert "Traceback" not in server.err_file.read_text("utf-8")
+    lengths = dict(stored(tmp_path, "SELECT session_id, length(payload) FROM sessions"))
+    assert lengths == {silent: None, soon: 60_002}
 
 
-async def test_server_stops_in_time_whatever_clients_do(
+async def test_the_server_stops_whatever_clients_do(
     server: WatchedServer, client: aiohttp.ClientSession
 ) -> None:
     session_id, _ = await called(client, "x" * 60_000, 40)
     path = f"/session/{session_id}/calls"
+    inbox = await sign_in(RunningServer(server.url, Settings(), ManualClock(SystemClock().now_ms()), client))
+    (authorization,) = (f"{name}: {value}" for name, value in inbox.headers.items())
     with ExitStack() as stack:
-        port = URL(server.url).port
-        assert port is not None
         for said in (
             get(path), get(path, "Connection: close"), get(f"{path}?wait=25") * 20, get("/", *UPGRADE),
             get("/hello", "Content-Length: 100"), get(f"{path}?wait=25", "Content-Length: 100"), b"GET", b"",
+            get("/inbox/stream", authorization),
         ):  # fmt: skip
+            port = URL(server.url).port or 0
             stack.enter_context(client_that_reads_nothing(port, "127.0.0.1", said))
-        stack.enter_context(await stream_reader(server, client))
         for name, count in (("unread_connections", 4), ("inbox_streams", 1), ("sockets", 1)):
             await counted(client, name, count)
 
@@ -282,19 +258,14 @@ def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
 @each_row("loop", ["asyncio", "uvloop"])
 @each_row(
     "command",
-    [
-        ("serve", "--data-dir", "data", "--port", "0"),
-        ("dev", "--port", "0"),
-        ("wallet", "--listen", "127.0.0.1:0"),
-    ],
-    ids=lambda command: command[0],
+    ["serve --data-dir data --port 0", "dev --port 0", "wallet --listen 127.0.0.1:0"],
 )
 def test_signals_that_come_while_the_process_exits_change_nothing(
-    tmp_path: Path, loop: str, command: tuple[str, ...]
+    tmp_path: Path, loop: str, command: str
 ) -> None:
     ready_file = tmp_path / "ready"
     variables = {**environment_without_settings(), "TMPDIR": str(tmp_path)}
-    words = [loop, *command, "--ready-file", str(ready_file)]
+    words = [loop, *command.split(), "--ready-file", str(ready_file)]
     reading, writing = os.pipe()
     process = fork_server().start(
         words, variables, stdin=reading, program=_SIGNALLED_PROGRAM, directory=tmp_path
@@ -302,24 +273,11 @@ def test_signals_that_come_while_the_process_exits_change_nothing(
     try:
         until(ready_file.exists)
         process.send_signal(signal.SIGTERM)
-
         assert process.wait(60) == 0
     finally:
         process.kill()
         os.close(reading)
         os.close(writing)
-
-
-async def stream_reader(
-    server: WatchedServer, client: aiohttp.ClientSession
-) -> AbstractContextManager[socket.socket]:
-    """Somebody who has an inbox's stream open, and does not read it."""
-    clock = ManualClock(SystemClock().now_ms())
-    inbox = await sign_in(RunningServer(server.url, Settings(), clock, client))
-    (authorization,) = (f"{name}: {value}" for name, value in inbox.headers.items())
-    return client_that_reads_nothing(
-        URL(server.url).port or 0, "127.0.0.1", get("/inbox/stream", authorization)
-    )
 
 
 async def test_sends_that_wait_for_a_silent_node_are_answered_and_stored(tmp_path: Path) -> None:
@@ -333,13 +291,11 @@ async def test_sends_that_wait_for_a_silent_node_are_answered_and_stored(tmp_pat
         environment = {"BRIDGE_NODE_URL": node.url, "BRIDGE_DEV_ACCOUNTS": "true"}
         with watched_server(tmp_path, environment=environment) as server:
             async with aiohttp.ClientSession(server.url) as client:
-                bodies: list[object] = [sends, *sends]
-                asking = [asyncio.create_task(post(client, "/rpc", body)) for body in bodies]
+                asking = [asyncio.create_task(post(client, "/rpc", body)) for body in (sends, *sends)]
                 await node.asked("eth_gasPrice")
-                exit_code = await asyncio.to_thread(server.stop, signal.SIGTERM)
+                assert await asyncio.to_thread(server.stop, signal.SIGTERM) == 0
                 [batch, *alone] = await asyncio.gather(*asking)
 
-    assert exit_code == 0
     assert [answer["result"] for answer in [*batch, *alone]] == [ZERO_HASH] * 20
     assert stored(tmp_path, "SELECT count(*) FROM wallet_transactions") == [(20,)]
 
@@ -371,9 +327,10 @@ class Rereading:
 
     def status(self, path: str, token: str = "", method: str = "GET") -> int:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        request = Request(self.server.url + path, headers=headers, method=method)
         try:
-            with urlopen(request, timeout=60) as found:
+            with urlopen(
+                Request(self.server.url + path, headers=headers, method=method), timeout=60
+            ) as found:
                 return int(found.status)
         except HTTPError as error:
             return error.code
@@ -382,83 +339,55 @@ class Rereading:
         return [line for line in self.server.log() if line["event"].startswith("settings_")]
 
 
-@pytest.fixture(scope="module")
-def rereading_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rereading]:
-    folder = tmp_path_factory.mktemp("rereading")
-    file = folder / "bridge.toml"
+def test_settings_are_read_again_at_sighup_but_for_faults_and_what_needs_a_restart(tmp_path: Path) -> None:
+    file = tmp_path / "bridge.toml"
     file.write_text(START)
     environment = {"BRIDGE_ACCESS_LOG": "false"}
-    with watched_server(folder, "--config", str(file), environment=environment) as server:
-        yield Rereading(server, file)
+    with watched_server(tmp_path, "--config", str(file), environment=environment) as server:
+        rereading = Rereading(server, file)
+        assert [rereading.status("/session/new", method="POST") for _ in range(2)] == [200, 429]
+        line = rereading.after(START.replace("sessions_burst = 1", "sessions_burst = 1000"))
+        assert (line["event"], line["level"]) == ("settings_taken", "info")
+        assert (line["changed"], line["needs_restart"]) == (["sessions_burst"], [])
+        assert rereading.status("/session/new", method="POST") == 200
+        rereading.after(START)
+        assert rereading.after(START + 'log_level = "debug"\n')["changed"] == ["log_level"]
+        rereading.after(START)
 
+        changed = START.replace('metrics_token = "the first"\n', "").replace(
+            "port = 0", "port = 1\nmax_wait = 7"
+        )
+        line = rereading.after(changed + 'webhook_secret = "whsec_' + "A" * 32 + '"\nhost = "::1"\n')
+        assert (line["level"], line["changed"]) == ("warning", ["max_wait", "webhook_secret"])
+        assert line["needs_restart"] == ["host", "metrics_token"]  # --port is a flag, and wins
+        assert rereading.status("/metrics", "the first") == 200
+        rereading.after(START)
 
-@pytest.fixture
-def rereading(rereading_server: Rereading) -> Iterator[Rereading]:
-    """The server has the settings of the start again after each test."""
-    yield rereading_server
-    rereading_server.after(START)
-
-
-def test_limits_and_the_log_level_are_read_again(rereading: Rereading) -> None:
-    statuses = [rereading.status("/session/new", method="POST") for _ in range(2)]
-
-    line = rereading.after(START.replace("sessions_burst = 1", "sessions_burst = 1000"))
-
-    assert statuses == [200, 429]
-    assert (line["event"], line["level"]) == ("settings_taken", "info")
-    assert (line["changed"], line["needs_restart"]) == (["sessions_burst"], [])
-    assert rereading.status("/session/new", method="POST") == 200
-    rereading.after(START)
-    assert rereading.after(START + 'log_level = "debug"\n')["changed"] == ["log_level"]
-
-
-def test_setting_that_needs_a_restart_is_named_and_stays(rereading: Rereading) -> None:
-    changed = START.replace('metrics_token = "the first"\n', "").replace("port = 0", "port = 1\nmax_wait = 7")
-
-    line = rereading.after(changed + 'webhook_secret = "whsec_' + "A" * 32 + '"\nhost = "::1"\n')
-
-    assert line["level"] == "warning"
-    assert line["changed"] == ["max_wait", "webhook_secret"]
-    assert line["needs_restart"] == ["host", "metrics_token"]  # --port is a flag, and wins
-    assert rereading.status("/metrics", "the first") == 200
-
-
-@each_row("fault", ["max_wait = 0\n", "what = is this\n", None])
-def test_a_fault_or_a_missing_file_leaves_everything_as_it_was(
-    rereading: Rereading, fault: str | None
-) -> None:
-    changed = None if fault is None else START.replace("the first", "the second") + fault
-
-    line = rereading.after(changed)
-
-    assert (line["event"], line["level"]) == ("settings_not_taken", "error")
-    assert line["reason"]
-    assert "the second" not in line["reason"]
-    assert rereading.status("/admin/projects", "the first") == 200
-    assert rereading.status("/admin/projects", "the second") == 401
-
-
-@pytest.fixture
-def hangup_is_heard() -> Iterator[None]:
-    """Processes that are started here do not ignore SIGHUP, though this one may, under nohup."""
-    handler = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, handler)
+        for fault in ("max_wait = 0\n", "what = is this\n", None):
+            line = rereading.after(
+                None if fault is None else START.replace("the first", "the second") + fault
+            )
+            assert (line["event"], line["level"]) == ("settings_not_taken", "error"), fault
+            assert line["reason"]
+            assert "the second" not in line["reason"]
+            assert rereading.status("/admin/projects", "the first") == 200
+            assert rereading.status("/admin/projects", "the second") == 401
 
 
 @contextmanager
 def a_terminal() -> Iterator[int]:
+    """A terminal for processes that do not ignore SIGHUP, though this one may, under nohup."""
+    handler = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     ours, theirs = os.openpty()
     with closing(os.fdopen(ours, "rb", buffering=0)):
         yield theirs
         os.close(theirs)
+    signal.signal(signal.SIGHUP, handler)
 
 
-@pytest.mark.usefixtures("hangup_is_heard")
 def test_a_server_whose_terminal_is_gone_stops_and_leaves_nothing(tmp_path: Path) -> None:
     with a_terminal() as terminal, server_from_shell(tmp_path, terminal=terminal) as server:
         assert server.stop(signal.SIGHUP) == 0
-
         assert server.log()[-1]["event"] == "server_stopped"
         assert not server.ready_file.exists()
     left = {file.name for file in (tmp_path / "data").iterdir()}
@@ -472,5 +401,4 @@ def test_a_server_that_was_to_outlive_its_terminal_goes_on(tmp_path: Path) -> No
     ):
         server.process.send_signal(signal.SIGHUP)
         until(lambda: server.log()[-1]["event"] == "settings_taken")
-
         assert server.stop(signal.SIGTERM) == 0
