@@ -10,21 +10,44 @@ import pytest
 from tests.support.asking import METRICS_TOKEN, figure
 from tests.support.clock import ManualClock
 from tests.support.server import RunningServer, running_server
-from tests.support.socket_client import Identity, IrnClient, SocketClient, connected, irn_connected
+from tests.support.socket_client import (
+    Identity,
+    IrnClient,
+    RelayError,
+    SocketClient,
+    connected,
+    irn_connected,
+)
 from tests.support.waiting import eventually
 
 Connect: TypeAlias = Callable[..., Awaitable[SocketClient]]
+Join: TypeAlias = Callable[..., Awaitable[IrnClient]]
 
 
 @asynccontextmanager
 async def opened(
-    data_dir: Path, clients: int, clock: ManualClock | None = None, **settings: Any
+    data_dir: Path, clients: int | Sequence[str], clock: ManualClock | None = None, **settings: Any
 ) -> AsyncIterator[tuple[RunningServer, list[SocketClient]]]:
-    """A server with settings of its own, and sockets of generation 1.x to it."""
+    """A server with settings of its own, and sockets of generation 1.x: so many, or from these addresses."""
+    headers: list[dict[str, str]] = [{}] * clients if isinstance(clients, int) else [*map(origin, clients)]
+    if not isinstance(clients, int):
+        settings = {"trusted_proxies": "127.0.0.1", "quota_exempt": "", **settings}
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(running_server(data_dir, clock, **settings))
-        sockets = [connected(server.client, server.url) for _ in range(clients)]
+        sockets = [connected(server.client, server.url, headers=each) for each in headers]
         yield server, [await stack.enter_async_context(each) for each in sockets]
+
+
+def origin(address: str) -> dict[str, str]:
+    """The header by which a trusted proxy names the address of a client."""
+    return {"X-Forwarded-For": address}
+
+
+async def error_of(call: Awaitable[Any]) -> RelayError:
+    """The error with which the call is answered."""
+    with pytest.raises(RelayError) as refused:
+        await call
+    return refused.value
 
 
 @asynccontextmanager
@@ -54,7 +77,6 @@ async def until_open(server: RunningServer, sockets: int, topics: int = 0) -> No
 
 @pytest.fixture(scope="module")
 def server_settings() -> dict[str, Any]:
-    """The server tells its figures and calls webhooks on this machine."""
     return {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
 
 
@@ -72,9 +94,6 @@ def connect(server: RunningServer, stack: AsyncExitStack) -> Connect:
         return await stack.enter_async_context(connected(to.client, to.url, path))
 
     return open_socket
-
-
-Join: TypeAlias = Callable[..., Awaitable[IrnClient]]
 
 
 @pytest.fixture

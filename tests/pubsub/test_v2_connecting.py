@@ -4,7 +4,6 @@ import asyncio
 import sqlite3
 import time
 from contextlib import AsyncExitStack, ExitStack, closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +13,21 @@ import pytest
 from bridge_server.kernel.background import running
 from bridge_server.kernel.base64url import encode
 from bridge_server.web.sockets import MOST_BUFFERED_BYTES
-from tests.pubsub.conftest import Join, irn_opened, until_open
+from tests.pubsub.conftest import Join, error_of, irn_opened, until_open
 from tests.support.asking import METRICS_TOKEN, figure
 from tests.support.clock import PassTime
 from tests.support.rows import each_row
-from tests.support.server import RunningServer, running_server, server_process
+from tests.support.server import RunningServer, reached, running_server, server_process
 from tests.support.socket_client import (
     TOKEN_TIME,
     Identity,
     IrnClient,
-    RelayError,
     base58,
     connected,
     irn_connected,
     topic_of,
 )
 from tests.support.waiting import eventually, locked
-
-# Connections of generation 2.x: tokens, audiences, projects, addresses.
 
 TOPIC = topic_of("topic")
 DAY = 86_400
@@ -41,18 +37,6 @@ HANDSHAKE = {
 }  # fmt: skip
 
 
-KEYS_OF_SMALL_ORDER = [
-    "01" + "00" * 31,
-    "ec" + "ff" * 30 + "7f",
-    "00" * 32,
-    "00" * 31 + "80",
-    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
-    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
-    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
-    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
-]
-
-
 async def refusal(server: RunningServer, token: str | None, path: str = "/compat/v2") -> tuple[int, Any]:
     """Status and problem of a handshake that is refused."""
     query = {} if token is None else {"auth": token}
@@ -60,24 +44,18 @@ async def refusal(server: RunningServer, token: str | None, path: str = "/compat
         return response.status, await response.json()
 
 
-@each_row(
-    "times",
-    [
+async def test_times_count_with_leeway_and_a_token_may_be_a_bearer_token(
+    join: Join, server: RunningServer
+) -> None:
+    for times in (
         {"exp": TOKEN_TIME + 7 * DAY},
         {"iat": TOKEN_TIME - DAY, "exp": TOKEN_TIME - 119},
         {"iat": TOKEN_TIME - DAY - 119, "exp": None},
         {"iat": TOKEN_TIME + 120, "exp": TOKEN_TIME + 200},
-    ],
-)
-async def test_times_count_with_leeway(join: Join, times: dict[str, Any]) -> None:
-    identity = Identity()
-
-    client = await join(identity, token=identity.token(**times))
-
-    assert await client.publish(TOPIC) is True
-
-
-async def test_a_token_may_be_a_bearer_token(server: RunningServer) -> None:
+    ):
+        identity = Identity()
+        client = await join(identity, token=identity.token(**times))
+        assert await client.publish(TOPIC) is True, times
     headers = {"Authorization": f"Bearer {Identity().token()}"}
     async with server.client.ws_connect(server.url, headers=headers, autoping=False) as socket:
         await IrnClient(socket).settled()
@@ -109,38 +87,37 @@ async def test_a_token_may_be_a_bearer_token(server: RunningServer) -> None:
 async def test_a_wrong_token_is_refused_before_the_upgrade(
     server: RunningServer, claims: dict[str, Any]
 ) -> None:
-    identity = Identity()
-
-    status, problem = await refusal(server, identity.token(**claims))
+    status, problem = await refusal(server, Identity().token(**claims))
 
     assert (status, problem["type"]) == (401, "urn:bridge-server:problem:invalid-relay-token")
 
 
-HEAD, CLAIMS, SIGNATURE = Identity().token().split(".")
-OTHER_CLAIMS = Identity().token().split(".")[1]
+async def test_a_text_that_is_no_token_and_one_that_anybody_can_sign_are_refused(
+    server: RunningServer,
+) -> None:
+    head, claims, signature = Identity().token().split(".")
+    other_claims = Identity().token().split(".")[1]
+    texts = ["", "a.b", "a.b.c", "é.b.c", "a" * 5_000]
+    forged = encode(b"\x01" + bytes(63))  # right for each of the keys, whatever is signed
+    texts += [f"{head}.{other_claims}.{signature}", f"{head}.{claims}.{signature[:-4]}AAAA"]
+    for key in (  # of small order
+        "01" + "00" * 31,
+        "ec" + "ff" * 30 + "7f",
+        "00" * 32,
+        "00" * 31 + "80",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+    ):
+        client = "did:key:z" + base58(b"\xed\x01" + bytes.fromhex(key))
+        signed = Identity().token(iss=client).rpartition(".")[0]
+        texts.append(f"{signed}.{forged}")
 
-
-@each_row(
-    "broken",
-    [
-        *("", "a.b", "a.b.c", "é.b.c", "a" * 5_000),
-        f"{HEAD}.{OTHER_CLAIMS}.{SIGNATURE}",
-        f"{HEAD}.{CLAIMS}.{SIGNATURE[:-4]}AAAA",
-    ],
-)
-async def test_a_text_that_is_no_token_is_refused(server: RunningServer, broken: str) -> None:
-    assert (await refusal(server, broken))[0] == 401
-    assert (await refusal(server, broken, path="/"))[0] == 401
+    for text in texts:
+        assert (await refusal(server, text))[0] == 401, text
+        assert (await refusal(server, text, path="/"))[0] == 401, text
     assert (await refusal(server, None))[0] == 401
-
-
-@each_row("key", KEYS_OF_SMALL_ORDER)
-async def test_a_key_for_which_everybody_can_sign_is_refused(server: RunningServer, key: str) -> None:
-    client = "did:key:z" + base58(b"\xed\x01" + bytes.fromhex(key))
-    signed = Identity().token(iss=client).rpartition(".")[0]
-    signature = encode(b"\x01" + bytes(63))  # right for each of these keys, whatever is signed
-
-    assert (await refusal(server, f"{signed}.{signature}"))[0] == 401
 
 
 async def test_a_token_expires_also_once_it_was_checked(join: Join, server: RunningServer) -> None:
@@ -154,26 +131,23 @@ async def test_a_token_expires_also_once_it_was_checked(join: Join, server: Runn
     assert (await refusal(server, token))[0] == 401
 
 
-async def refused_handshake(session: aiohttp.ClientSession, url: str, token: str) -> None:
-    async with session.get(f"{url}/compat/v2", params={"auth": token}, headers=HANDSHAKE) as response:
-        assert response.status == 401
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory from /proc")
 async def test_refused_tokens_take_no_memory(tmp_path: Path) -> None:
     identity, now = Identity(), int(time.time())
     nested: list[list[Any]] = [[] for _ in range(700)]
-    refused = {"iat": now - 900, "exp": now - 600, "aud": nested}
     with server_process(tmp_path / "data") as process:
-        async with aiohttp.ClientSession() as session:
-            asking = partial(refused_handshake, session, process.url)
-            for number in range(50):
-                await asking(identity.token(sub=f"first {number}", **refused))
-            before = memory_bytes(process.facts["pid"])
-            for number in range(800):  # what they name would take 36 MB
-                await asking(identity.token(sub=str(number), **refused))
 
-            assert memory_bytes(process.facts["pid"]) - before < 24 * 2**20
+        async def refuse(tokens: int) -> None:
+            async with reached(process) as server:
+                for number in range(tokens):
+                    claims = {"sub": f"{tokens} {number}", "iat": now - 900, "exp": now - 600, "aud": nested}
+                    token = identity.token(**claims)
+                    assert (await refusal(server, token))[0] == 401
+
+        await refuse(50)
+        before = memory_bytes(process.facts["pid"])
+        await refuse(800)  # what they name would take 36 MB
+        assert memory_bytes(process.facts["pid"]) - before < 24 * 2**20
 
 
 def memory_bytes(pid: int) -> int:
@@ -189,44 +163,43 @@ async def test_browsers_see_a_page(server: RunningServer, path: str) -> None:
 
 
 @each_row(
-    ("public_url", "audience", "is_right"),
+    ("public_url", "right", "wrong"),
     [
-        ("https://relay.example.org", "https://relay.example.org:443/any?x=1", True),
-        ("https://relay.example.org:8443/", "wss://RELAY.example.org:8443", True),
-        ("https://relay.example.org", "ws://relay.example.org", False),
-        ("https://relay.example.org", "wss://relay.example.org:8443", False),
-        ("https://relay.example.org", "wss://other.example.org", False),
-        ("https://relay.example.org", "wss://[", False),
-        ("https://relay.example.org", None, False),
+        (
+            "https://relay.example.org",
+            "https://relay.example.org:443/any?x=1",
+            [
+                "ws://relay.example.org",
+                "wss://relay.example.org:8443",
+                "wss://other.example.org",
+                "wss://[",
+                None,
+            ],
+        ),
+        ("https://relay.example.org:8443/", "wss://RELAY.example.org:8443", []),
+        (None, None, ["ws://x"]),
     ],
 )
 async def test_the_audience_is_checked_where_that_is_wanted(
-    tmp_path: Path, public_url: str, audience: str | None, is_right: bool
+    tmp_path: Path, public_url: str | None, right: str | None, wrong: list[str | None]
 ) -> None:
+    """Without a public URL it is the host that is asked."""
     async with running_server(tmp_path, relay_check_audience=True, public_url=public_url) as server:
         identity = Identity()
-        token = identity.token(aud=audience)
-        if is_right:
-            async with irn_connected(server.client, server.url, identity, token=token) as client:
-                assert await client.publish(TOPIC) is True
-        else:
-            assert (await refusal(server, token))[0] == 401
-
-
-async def test_without_a_public_url_the_audience_is_the_host_that_is_asked(tmp_path: Path) -> None:
-    async with running_server(tmp_path, relay_check_audience=True) as server:
-        identity = Identity()
-        token = identity.token(aud=server.url.replace("http", "ws"))
+        token = identity.token(aud=right or server.url.replace("http", "ws"))
         async with irn_connected(server.client, server.url, identity, token=token) as client:
             assert await client.publish(TOPIC) is True
-        assert (await refusal(server, identity.token()))[0] == 401
+        for audience in wrong:
+            assert (await refusal(server, identity.token(aud=audience)))[0] == 401, audience
 
 
 async def test_a_listed_project_may_connect_and_another_is_turned_away_for_good(tmp_path: Path) -> None:
     async with irn_opened(tmp_path / "q", 1, project_ids="q, p") as (_, (client,)):
         assert await client.publish(TOPIC) is True
-    settings: dict[str, Any] = {"project_ids": "other", "metrics_token": METRICS_TOKEN}
-    async with irn_opened(tmp_path / "other", 1, **settings) as (server, (client,)):
+    async with irn_opened(tmp_path / "other", 1, project_ids="other", metrics_token=METRICS_TOKEN) as (
+        server,
+        (client,),
+    ):
         reason = "This relay serves other projects. Check projectId with its operator."
         assert await client.closed() == (3000, reason)
         await until_open(server, 0)
@@ -248,8 +221,7 @@ async def test_sockets_of_both_generations_count_to_their_address(tmp_path: Path
 async def test_nothing_of_tokens_and_messages_is_logged(tmp_path: Path) -> None:
     identity, now = Identity(), int(time.time())
     token = identity.token(iat=now, exp=now + 60)
-    settings = ("--set", "access_log=true", "--set", "log_level=debug")
-    with server_process(tmp_path / "data", *settings) as process:
+    with server_process(tmp_path / "data", "--set", "access_log=true", "--set", "log_level=debug") as process:
         async with aiohttp.ClientSession() as session:
             async with irn_connected(session, process.url, identity, token=token) as client:
                 await client.publish(TOPIC, "secret message")
@@ -315,16 +287,14 @@ async def test_a_socket_is_not_dead_while_the_disk_is_waited_for(
 
 
 async def test_a_stopping_server_says_goodbye_and_loses_nothing(tmp_path: Path) -> None:
-    identity = Identity()
-    async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(aiohttp.ClientSession())
+    async with aiohttp.ClientSession() as client, AsyncExitStack() as stack:
         async with running_server(tmp_path) as server:
             dapp = await stack.enter_async_context(irn_connected(client, server.url, Identity()))
             await dapp.publish(TOPIC)
             goodbye = asyncio.ensure_future(dapp.closed())
             await asyncio.sleep(0)
         assert await goodbye == (1001, "The server stops. Connect again.")
-    async with irn_opened(tmp_path, [identity], clock=server.clock) as (server, (wallet,)):
+    async with irn_opened(tmp_path, 1, clock=server.clock) as (_, (wallet,)):
         await wallet.subscribe(TOPIC)
         assert await wallet.messages(1) == ["message"]
 
@@ -333,16 +303,14 @@ async def test_a_slow_reader_is_closed_with_a_code_after_which_clients_come_back
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bridge_server.web.sockets._GOODBYE_SECONDS", 60.0)
-    topics = [topic_of(str(number)) for number in range(500)]
+    refused = {"topics": [topic_of(str(number)) for number in range(500)]}
     async with irn_opened(
         tmp_path, 1, max_client_topics=1, messages_burst=10_000, metrics_token=METRICS_TOKEN
     ) as (server, (slow,)):
 
         async def ask() -> None:
             for number in range(400):  # 28 MB of refusals: more than the kernel takes for a client
-                await slow.send(
-                    id=number, jsonrpc="2.0", method="irn_batchSubscribeBlocking", params={"topics": topics}
-                )
+                await slow.send(id=number, jsonrpc="2.0", method="irn_batchSubscribeBlocking", params=refused)
 
         async def too_much_is_unread() -> bool:
             return await figure(server, "unread_bytes") > MOST_BUFFERED_BYTES
@@ -372,19 +340,15 @@ async def test_a_stop_refuses_what_cannot_be_stored_in_its_time(
 ) -> None:
     monkeypatch.setattr("bridge_server.pubsub.v2_journal._LAST_SECONDS", 0.0)
     calls, topics = 35, 500
-    async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(aiohttp.ClientSession())
+    async with aiohttp.ClientSession() as client, AsyncExitStack() as stack:
         lock = stack.enter_context(ExitStack())
         async with running_server(tmp_path, max_client_topics=100_000) as server:
             wallet = await stack.enter_async_context(irn_connected(client, server.url, Identity()))
             lock.enter_context(locked(server.settings.database_file))
             for call in range(calls):
-                names = [topic_of(f"{call} {number}") for number in range(topics)]
-                await wallet.send(
-                    id=call, jsonrpc="2.0", method="irn_batchSubscribe", params={"topics": names}
-                )
-            with pytest.raises(RelayError):  # after which every call has been heard
-                await wallet.ask("irn_unknown")
+                params = {"topics": [topic_of(f"{call} {number}") for number in range(topics)]}
+                await wallet.send(id=call, jsonrpc="2.0", method="irn_batchSubscribe", params=params)
+            await error_of(wallet.ask("irn_unknown"))  # after which every call has been heard
 
             async def release() -> None:
                 assert await wallet.closed() == (1001, "The server stops. Connect again.")
