@@ -21,23 +21,13 @@ from bridge_server.storage.postgres.group_commit import lock_key
 from tests.storage.notes import names, put, text_of
 from tests.support.postgres import connected, needs_postgres
 from tests.support.proxies import CuttingProxy, open_cutting_proxy
-from tests.support.rows import each_row
 from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 
-END_ALL = """
-SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid()
-"""
 WAITING = """
 SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
 """
-RAISE_ERROR = """
-CREATE OR REPLACE FUNCTION raise_error(code text) RETURNS int LANGUAGE plpgsql
-AS $$ BEGIN RAISE EXCEPTION 'ordered' USING ERRCODE = code; END $$
-"""
-WRITTEN = "SELECT written FROM processes WHERE lane = 0"
 
 
 @pytest.fixture
@@ -47,59 +37,29 @@ async def proxy(url: str) -> AsyncIterator[CuttingProxy]:
 
 
 @asynccontextmanager
-async def opened(
-    proxy: CuttingProxy, events: Events, direct_url: str | None
-) -> AsyncIterator[PostgresDatabase]:
-    """The database, which is reached by the proxy; with a direct URL the proxy is a pooler.
-
-    Behind a pooler the server's processes cannot be ended by their ids.
-    """
-    database = PostgresDatabase(proxy.url, events, {}, direct_url=direct_url)
+async def opened(url: str, events: Events, direct_url: str | None = None) -> AsyncIterator[PostgresDatabase]:
+    """The database behind a proxy; with a direct URL it is a pooler, whose processes have no known ids."""
+    database = PostgresDatabase(url, events, {}, direct_url=direct_url)
     async with database.opened():
         yield database
 
 
 @pytest.fixture
 async def behind_proxy(proxy: CuttingProxy, events: Events) -> AsyncIterator[PostgresDatabase]:
-    async with opened(proxy, events, None) as database:
+    async with opened(proxy.url, events) as database:
         yield database
 
 
 @pytest.fixture
 async def behind_pooler(proxy: CuttingProxy, url: str, events: Events) -> AsyncIterator[PostgresDatabase]:
-    async with opened(proxy, events, url) as database:
+    async with opened(proxy.url, events, url) as database:
         yield database
 
 
-@pytest.fixture(params=[False, True], ids=["proxy", "pooler"])
-async def behind_either(
-    request: pytest.FixtureRequest, proxy: CuttingProxy, url: str, events: Events
-) -> AsyncIterator[PostgresDatabase]:
-    async with opened(proxy, events, url if request.param else None) as database:
-        yield database
-
-
-@pytest.fixture
-def short_statements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give up on statements sooner: a read has no transaction whose statements alone could be given up.
-
-    To be named before the database.
-    """
-    monkeypatch.setitem(connection._SETTINGS, "statement_timeout", "3s")
-
-
-async def serves_again(database: PostgresDatabase) -> None:
-    """Wait until it has its connections again."""
-
-    await eventually(lambda: not database.troubles)
-
-
-async def are_sleeping(other: Any) -> bool:
-    """Whether two statements that sleep are under way."""
-    found = (
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
-    )
-    return bool(await other.fetchval(found) == 2)
+@pytest.fixture(params=["behind_proxy", "behind_pooler"])
+def behind_either(request: pytest.FixtureRequest) -> PostgresDatabase:
+    database: PostgresDatabase = request.getfixturevalue(request.param)
+    return database
 
 
 async def write_and_read(database: PostgresDatabase) -> None:
@@ -112,7 +72,7 @@ async def write_and_read(database: PostgresDatabase) -> None:
         return False
 
     await eventually(is_written_and_read)
-    await serves_again(database)
+    await eventually(lambda: not database.troubles)
     assert not database.last_commit_failed
 
 
@@ -123,33 +83,35 @@ async def test_transactions_under_way_when_the_connection_ends_are_refused_and_n
         yield from put("a", "text")()
         yield Statement("SELECT pg_sleep(10)")
 
-    writing = asyncio.create_task(database.transaction(work))
-    other_writing = asyncio.create_task(database.transaction(put("b", "text")))
-    reading = asyncio.create_task(database.read("SELECT count(pg_sleep(10))"))
-    async with connected(url) as other:
-        await eventually(lambda: are_sleeping(other))
-        await other.execute(END_ALL)
-    outcomes = await asyncio.gather(writing, other_writing, return_exceptions=True)
-    with pytest.raises(UnavailableError):
-        await reading
-
-    assert all(isinstance(outcome, UnavailableError) for outcome in outcomes)
-    assert all("Nothing was stored" in str(outcome) for outcome in outcomes)
-    assert [outcome.retry_after_seconds for outcome in outcomes if isinstance(outcome, UnavailableError)] == [
-        2,
-        2,
+    under_way = [
+        asyncio.create_task(database.transaction(work)),
+        asyncio.create_task(database.transaction(put("b", "text"))),
+        asyncio.create_task(database.read("SELECT count(pg_sleep(10))")),
     ]
+    async with connected(url) as other:
+        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+        async def are_sleeping() -> bool:
+            sleeping = await other.fetchval(f"SELECT count(*) {others} AND wait_event = 'PgSleep'")
+            return bool(sleeping == 2)
+
+        await eventually(are_sleeping)
+        await other.execute(f"SELECT count(pg_terminate_backend(pid)) {others}")
+    outcomes: list[Any] = await asyncio.gather(*under_way, return_exceptions=True)
+
+    assert [type(outcome) for outcome in outcomes] == [UnavailableError] * 3
+    assert all("Nothing was stored" in str(outcome) for outcome in outcomes[:2])
+    assert [outcome.retry_after_seconds for outcome in outcomes[:2]] == [2, 2]
     assert database.last_commit_failed
     assert heard == []
     await write_and_read(database)
     assert await names(database) == ["after"]
 
 
-async def test_a_commit_that_never_arrived_is_refused_and_not_stored(
+async def test_a_commit_that_never_arrived_is_refused_and_one_whose_answer_was_lost_is_stored(
     behind_either: PostgresDatabase, proxy: CuttingProxy, heard: list[Key]
 ) -> None:
     proxy.cut_before(b"COMMIT")
-
     with pytest.raises(UnavailableError, match="Nothing was stored"):
         await behind_either.transaction(put("a", "text"))
 
@@ -158,37 +120,31 @@ async def test_a_commit_that_never_arrived_is_refused_and_not_stored(
     assert await names(behind_either) == ["after"]
     assert set(heard) == {("note", "after")}
 
-
-async def test_a_commit_whose_answer_was_lost_is_answered_as_stored(
-    behind_either: PostgresDatabase, proxy: CuttingProxy, heard: list[Key]
-) -> None:
+    heard.clear()
     proxy.cut_answer(b"COMMIT")
+    assert await behind_either.transaction(put("b", "text")) == "text"
 
-    assert await behind_either.transaction(put("a", "text")) == "text"
-
-    assert proxy.cuts == 1
-    assert heard == [("note", "a")]
+    assert proxy.cuts == 2
+    assert heard == [("note", "b")]
     await write_and_read(behind_either)
-    assert await names(behind_either) == ["a", "after"]
+    assert await names(behind_either) == ["after", "b"]
 
 
 async def test_a_commit_that_was_given_up_fails_when_it_arrives_late(
     behind_pooler: PostgresDatabase, proxy: CuttingProxy, url: str
 ) -> None:
     proxy.keep(b"COMMIT")
-
     with pytest.raises(UnavailableError, match="Nothing was stored"):
         await behind_pooler.transaction(put("late", "text"))
     await proxy.release()
 
     async with connected(url) as other:
-        active = (
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND state = 'idle in transaction'"
-        )
 
         async def is_over() -> bool:
-            return not await other.fetchval(active)
+            return not await other.fetchval(
+                "SELECT count(*) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND state = 'idle in transaction'"
+            )
 
         await eventually(is_over)
     assert await names(behind_pooler) == []
@@ -201,10 +157,8 @@ async def test_a_database_that_stays_away_during_a_commit_leaves_the_outcome_ope
     monkeypatch.setattr("bridge_server.storage.postgres.group_commit._OUTCOME_SECONDS", 0.3)
     proxy.cut_answer(b"COMMIT")
     proxy.is_refusing = True
-
     with pytest.raises(UnavailableError, match="may have been stored"):
         await behind_proxy.transaction(put("a", "text"))
-
     proxy.is_refusing = False
     await write_and_read(behind_proxy)
 
@@ -215,10 +169,9 @@ async def test_a_row_that_was_removed_comes_back_with_the_next_commit(
     await database.transaction(put("a", "text"))
     async with connected(url) as other:
         await other.execute("DELETE FROM processes")
-
     await database.transaction(put("b", "text"))
 
-    assert await database.read(WRITTEN) == [(2,)]
+    assert await database.read("SELECT written FROM processes WHERE lane = 0") == [(2,)]
 
 
 async def test_a_turn_that_another_process_has_for_long_is_refused(
@@ -237,20 +190,22 @@ async def test_a_turn_that_another_process_has_for_long_is_refused(
 
 
 async def test_a_statement_that_takes_too_long_is_refused(
-    short_statements: None, database: PostgresDatabase
+    monkeypatch: pytest.MonkeyPatch, url: str, events: Events
 ) -> None:
     def work() -> Transaction[None]:
         yield from put("a", "text")()
         yield Statement("SELECT pg_sleep(10)")
 
-    with pytest.raises(UnavailableError, match="took too long"):
-        await database.transaction(work)
-    with pytest.raises(UnavailableError, match="took too long"):
-        await database.read("SELECT count(pg_sleep(10))")
+    # A read has no transaction whose statements alone could be given up.
+    monkeypatch.setitem(connection._SETTINGS, "statement_timeout", "3s")
+    async with opened(url, events) as database:
+        for slow in (database.transaction(work), database.read("SELECT count(pg_sleep(10))")):
+            with pytest.raises(UnavailableError, match="took too long"):
+                await slow
 
-    assert database.last_commit_failed
-    assert await names(database) == []
-    await write_and_read(database)
+        assert database.last_commit_failed
+        assert await names(database) == []
+        await write_and_read(database)
 
 
 async def test_the_loser_of_a_race_is_run_again_and_finds_what_the_winner_wrote(
@@ -263,25 +218,28 @@ async def test_the_loser_of_a_race_is_run_again_and_finds_what_the_winner_wrote(
         yield Statement("INSERT INTO notes (name, text) VALUES (?, ?)", ("a", "ours"))
         return "ours"
 
+    async def waits_for_lock() -> bool:
+        return bool(await database.read(WAITING))
+
     async with connected(url) as other, other.transaction():
         await other.execute("INSERT INTO notes (name, text) VALUES ('a', 'theirs')")
         adding = asyncio.create_task(database.transaction(add_unless_there))
-        await eventually(lambda: waits_for_lock(database))
+        await eventually(waits_for_lock)
 
     assert await adding == "theirs"
     assert database.figures()["runs_again"] == 1
-
-
-async def waits_for_lock(database: PostgresDatabase) -> bool:
-    return bool(await database.read(WAITING))
 
 
 async def test_a_batch_with_more_turns_than_the_server_has_locks_for_is_run_in_halves(
     database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server's error is real, and its table of locks is not filled: other tests use it."""
-    monkeypatch.setattr("bridge_server.storage.postgres.group_commit.trying", beginning_of_few)
 
+    def beginning_of_few(jobs: Iterable[Turns]) -> str:
+        refusal = "DO $$ BEGIN RAISE EXCEPTION 'out of shared memory' USING ERRCODE = '53200'; END $$"
+        return f"BEGIN; {refusal}" if len(list(jobs)) > 4 else "BEGIN"
+
+    monkeypatch.setattr("bridge_server.storage.postgres.group_commit.trying", beginning_of_few)
     outcomes = await asyncio.gather(*(database.transaction(put(f"{n:02}", "x")) for n in range(32)))
 
     assert outcomes == ["x"] * 32
@@ -290,42 +248,30 @@ async def test_a_batch_with_more_turns_than_the_server_has_locks_for_is_run_in_h
     assert not database.last_commit_failed
 
 
-def beginning_of_few(jobs: Iterable[Turns]) -> str:
-    """Refused for more than four transactions as a full table of locks refuses it."""
-    refusal = "DO $$ BEGIN RAISE EXCEPTION 'out of shared memory' USING ERRCODE = '53200'; END $$"
-    return f"BEGIN; {refusal}" if len(list(jobs)) > 4 else "BEGIN"
-
-
-@each_row(
-    ("code", "tries"),
-    [
-        *((code, 4) for code in ("40001", "40P01", "23503")),
-        *((code, 1) for code in ("53100", "53300", "57P03", "58030", "08006")),
-    ],
-)
 async def test_a_transaction_that_lost_a_race_is_tried_again_and_one_that_the_server_refuses_is_not(
-    database: PostgresDatabase, code: str, tries: int
+    database: PostgresDatabase,
 ) -> None:
-    tried = 0
-
-    def work() -> Transaction[None]:
-        nonlocal tried
-        tried += 1
-        yield from put("a", "text")()
-        yield Statement(f"SELECT raise_error('{code}')")
-
     async with connected(database.url) as other:
-        await other.execute(RAISE_ERROR)
+        await other.execute(
+            "CREATE OR REPLACE FUNCTION raise_error(code text) RETURNS int LANGUAGE plpgsql"
+            " AS $$ BEGIN RAISE EXCEPTION 'ordered' USING ERRCODE = code; END $$"
+        )
+    lost, refused = ("40001", "40P01", "23503"), ("53100", "53300", "57P03", "58030", "08006")
+    for code in (*lost, *refused):
+        tried = list[int]()
 
-    with pytest.raises((asyncpg.PostgresError, UnavailableError)) as caught:
-        await database.transaction(work)
+        def work(code: str = code, tried: list[int] = tried) -> Transaction[None]:
+            tried.append(1)
+            yield from put("a", "text")()
+            yield Statement(f"SELECT raise_error('{code}')")
 
-    if isinstance(caught.value, UnavailableError):
-        assert (tries, "Nothing was stored" in caught.value.detail) == (1, True)
-        assert database.last_commit_failed
-    else:
-        assert (tries, caught.value.sqlstate) == (4, code)
-    assert tried == tries
+        with pytest.raises((asyncpg.PostgresError, UnavailableError)) as caught:
+            await database.transaction(work)
+        if code in lost:
+            assert (len(tried), getattr(caught.value, "sqlstate", None)) == (4, code)
+        else:
+            assert (len(tried), "Nothing was stored" in str(caught.value)) == (1, True), code
+            assert database.last_commit_failed
     assert await names(database) == []
 
 
@@ -343,7 +289,6 @@ async def test_a_statement_prepared_before_a_migration_is_prepared_anew(
         await other.execute("ALTER TABLE events ADD COLUMN more TEXT")
         try:
             await other.execute("INSERT INTO events (name, more) VALUES ('a', 'b')")
-
             assert await database.read(everything) == [(1, "a", "b")]
             assert await database.transaction(work) == [(1, "a", "b")]
         finally:

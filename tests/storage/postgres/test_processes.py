@@ -3,8 +3,7 @@
 Leases and roles are asked themselves: a server shows of them only that it works.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -41,7 +40,6 @@ pytestmark = needs_postgres
 
 HOOK, OTHER = "https://hook.example:443", "fcm"
 LEASE_SECONDS, DELIVERY_SECONDS = 60.0, 40.0
-ROWS = "SELECT destination FROM outbox_lanes ORDER BY destination"
 
 
 @dataclass
@@ -65,15 +63,11 @@ def idle_leases_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def holder_on(url: str, lease_seconds: float = LEASE_SECONDS) -> AsyncIterator[Holder]:
+async def holder_on(url: str) -> AsyncIterator[Holder]:
     database, clock = PostgresDatabase(url, Events(), {}), ManualClock()
-    leases = LeasedDestinations(database, lambda: database.number, lease_seconds, DELIVERY_SECONDS, clock)
+    leases = LeasedDestinations(database, lambda: database.number, LEASE_SECONDS, DELIVERY_SECONDS, clock)
     process = Holder(leases, clock)
-
-    def in_use() -> Collection[str]:
-        return process.in_use
-
-    async with database.opened(), leases.holding(in_use):
+    async with database.opened(), leases.holding(lambda: process.in_use):
         yield process
 
 
@@ -89,18 +83,9 @@ async def second(url: str) -> AsyncIterator[Holder]:
         yield process
 
 
-async def rows(url: str) -> list[str]:
-    async with connected(url) as connection:
-        return [row[0] for row in await connection.fetch(ROWS)]
-
-
-async def end_all(url: str) -> None:
-    """Let the time of every lease pass, by the clock of the database."""
-    async with connected(url) as connection:
-        await connection.execute("UPDATE outbox_lanes SET until_ms = 0")
-
-
-async def test_a_destination_that_one_process_has_is_no_other_ones(first: Holder, second: Holder) -> None:
+async def test_a_destination_is_one_processs_until_its_lease_ends(
+    url: str, first: Holder, second: Holder
+) -> None:
     assert await first.leases.take(HOOK)
 
     assert not await second.leases.take(HOOK)
@@ -109,60 +94,51 @@ async def test_a_destination_that_one_process_has_is_no_other_ones(first: Holder
     assert (first.leases.tenure(HOOK) > 0, second.leases.tenure(HOOK)) == (True, 0)
     assert (first.leases.was_here(HOOK), second.leases.was_here(HOOK)) == (True, False)
 
-
-async def test_nothing_begins_once_a_delivery_could_outlast_the_lease(first: Holder) -> None:
-    await first.leases.take(HOOK)
-
-    first.clock.advance(LEASE_SECONDS - DELIVERY_SECONDS - 0.1)
-    assert first.leases.tenure(HOOK)
-    first.clock.advance(0.1)
-    assert not first.leases.tenure(HOOK)
-
-
-async def test_a_lease_that_has_ended_is_another_ones_and_its_former_holder_notices(
-    url: str, first: Holder, second: Holder
-) -> None:
-    await first.leases.take(HOOK)
-    await end_all(url)
-
+    async with connected(url) as connection:
+        await connection.execute("UPDATE outbox_lanes SET until_ms = 0")
+    second.clock.advance(LEASE_SECONDS)  # it looks again
     assert await second.leases.take(HOOK)
-
     await first.leases._renew()
-    assert not first.leases.tenure(HOOK)
+    assert not first.leases.tenure(HOOK), "the former holder has noticed"
     assert not await first.leases.take(HOOK)
 
 
-async def test_leases_are_renewed_while_they_are_in_use(url: str) -> None:
-    async with holder_on(url, lease_seconds=DELIVERY_SECONDS + 0.2) as process:
-        process.in_use.add(HOOK)
-        await process.leases.take(HOOK)
-        tenure = process.leases.tenure(HOOK)
-        process.clock.advance(0.3)
-        assert not process.leases.tenure(HOOK)
+async def test_nothing_begins_that_could_outlast_the_lease_until_it_is_renewed(first: Holder) -> None:
+    first.in_use.add(HOOK)
+    await first.leases.take(HOOK)
+    tenure = first.leases.tenure(HOOK)
+    first.clock.advance(LEASE_SECONDS - DELIVERY_SECONDS - 0.1)
+    assert first.leases.tenure(HOOK) == tenure > 0
+    first.clock.advance(0.1)
+    assert not first.leases.tenure(HOOK)
 
-        await process.leases._renew()
+    await first.leases._renew()
+    assert first.leases.tenure(HOOK) == tenure
 
-        assert process.leases.tenure(HOOK) == tenure
 
-
-async def test_a_destination_that_is_not_in_use_any_more_is_given_up(
+async def test_a_destination_that_is_not_in_use_is_given_up(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes_module, "_IDLE_SECONDS", 0.01)
-    async with holder_on(url) as process:
-        process.in_use |= {HOOK, OTHER}
-        assert await process.leases.take(HOOK)
-        assert await process.leases.take(OTHER)
 
-        process.in_use.remove(HOOK)
+    async def leased() -> list[str]:
+        rows = await wire.fetch("SELECT destination FROM outbox_lanes ORDER BY destination")
+        return [row[0] for row in rows]
 
-        async def is_given_up() -> bool:
-            return await rows(url) == [OTHER]
+    async def is_given_up() -> bool:
+        return await leased() == [OTHER]
 
-        await eventually(is_given_up)
-        assert (process.leases.tenure(HOOK), process.leases.was_here(HOOK)) == (0, True)
-        assert process.leases.tenure(OTHER)
-    assert await rows(url) == []
+    async with connected(url) as wire:
+        async with holder_on(url) as process:
+            process.in_use |= {HOOK, OTHER}
+            assert await process.leases.take(HOOK)
+            assert await process.leases.take(OTHER)
+
+            process.in_use.remove(HOOK)
+            await eventually(is_given_up)
+            assert (process.leases.tenure(HOOK), process.leases.was_here(HOOK)) == (0, True)
+            assert process.leases.tenure(OTHER)
+        assert await leased() == []
 
 
 # A role is one process's at a time, and what a former holder writes is refused.
@@ -172,15 +148,18 @@ ALICE = Address("0x" + "a1" * 20)
 
 @dataclass
 class Process:
-    """One process and its role."""
+    """One process and its role; its resources fail to open with these failures first."""
 
     database: PostgresDatabase
     role: Role
+    failures: list[Exception]
     opened: int = 0
     is_open: bool = False
 
     @asynccontextmanager
     async def resources(self) -> AsyncIterator[None]:
+        if self.failures:
+            raise self.failures.pop()
         self.opened += 1
         self.is_open = True
         try:
@@ -190,13 +169,14 @@ class Process:
 
 
 @asynccontextmanager
-async def process_on(url: str, *, is_wanted: bool = True) -> AsyncIterator[Process]:
+async def process_on(url: str, *failures: Exception, is_wanted: bool = True) -> AsyncIterator[Process]:
     events = Events()
     database = PostgresDatabase(url, events, {})
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(opened_with_wake_ups(database, events, ()))
-        process = Process(database, Role("wallet", database, is_wanted=is_wanted))
-        await stack.enter_async_context(running(process.role.serve_forever(process.resources)))
+    process = Process(database, Role("wallet", database, is_wanted=is_wanted), list(failures))
+    async with (
+        opened_with_wake_ups(database, events, ()),
+        running(process.role.serve_forever(process.resources)),
+    ):
         await process.role.known()
         process.role.announce(f"http://{database.number}")
         yield process
@@ -206,17 +186,14 @@ async def until_served(process: Process) -> None:
     await eventually(lambda: process.role.is_served)
 
 
-def reserve(process: Process, name: str) -> "asyncio.Task[object]":
+def reserve(process: Process, name: str) -> Awaitable[object]:
     store = TransactionStore(process.database, process.role.fence)
     request = SendRequest(TransactionId(name), ALICE, b"{}", 0, Caller("192.0.2.1", None, "request"))
 
     def sign(nonce: int) -> SignedTransaction:
         return SignedTransaction(1, nonce, f"0xhash-{name}", f"0xraw-{name}")
 
-    async def work() -> object:
-        return await store.reserve(request, 1, None, 0, sign, 0)
-
-    return asyncio.create_task(work())
+    return store.reserve(request, 1, None, 0, sign, 0)
 
 
 async def test_the_next_one_has_the_role_when_its_holder_leaves(url: str) -> None:
@@ -247,28 +224,25 @@ async def test_a_holder_that_was_silent_does_not_count_on_the_role_before_it_has
         ear._clock = clock
         ear.check_now()
         await until_served(process)
-
         clock.advance(7_500_000)
-        assert not process.role.is_held
-        assert not process.role.is_served
+        assert (process.role.is_held, process.role.is_served) == (False, False)
 
         ear.check_now()
         await until_served(process)
         assert process.opened == 1
 
 
-async def test_a_reservation_of_a_former_holder_is_refused(url: str) -> None:
+async def test_a_former_holder_that_has_not_noticed_writes_nothing(url: str) -> None:
     async with process_on(url) as former, process_on(url) as next_one:
         await until_served(former)
         await reserve(former, "a")
-        # The former holder has not noticed yet that the role is another's.
         async with connected(url) as connection:
             await connection.execute("UPDATE roles SET epoch = epoch + 1")
 
-        with pytest.raises(UnavailableError, match="another process has taken over the wallet"):
-            await reserve(former, "b")
-        with pytest.raises(UnavailableError, match="another process has taken over the wallet"):
-            await TransactionStore(former.database, former.role.fence).refuse(TransactionId("a"), "no", 0)
+        refusal = TransactionStore(former.database, former.role.fence).refuse(TransactionId("a"), "no", 0)
+        for write in (reserve(former, "b"), refusal):
+            with pytest.raises(UnavailableError, match="another process has taken over the wallet"):
+                await write
         assert not next_one.role.is_served
 
 
@@ -287,40 +261,23 @@ async def test_taking_over_waits_for_a_write_that_is_under_way(url: str) -> None
 
 async def test_resources_that_do_not_open_are_tried_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes_module, "_ROLE_PAUSE_SECONDS", 0.01)
-    failures = [ConnectionResetError("lost"), UnavailableError("not now"), ValueError("a bug")]
-
-    class Failing(Process):
-        @asynccontextmanager
-        async def resources(self) -> AsyncIterator[None]:
-            if failures:
-                raise failures.pop()
-            yield
-
-    events = Events()
-    database = PostgresDatabase(url, events, {})
-    async with opened_with_wake_ups(database, events, ()):
-        process = Failing(database, Role("wallet", database, is_wanted=True))
-        async with running(process.role.serve_forever(process.resources)):
-            await until_served(process)
-
-    assert failures == []
+    failures = (ConnectionResetError("lost"), UnavailableError("not now"), ValueError("a bug"))
+    async with process_on(url, *failures) as process:
+        await until_served(process)
+        assert process.failures == []
 
 
 # Of several processes one sweeps at a time, whatever happens to the one that does.
 
-Sweepers = Sequence[PostgresDatabase]
-
 
 @pytest.fixture
-async def sweepers(postgres: PostgresServer) -> AsyncIterator[Sweepers]:
-    url = await postgres.database("bridge")
+async def sweepers(url: str) -> AsyncIterator[Sequence[PostgresDatabase]]:
     async with AsyncExitStack() as stack:
         found = []
         for _ in range(2):
             events = Events()
-            database = PostgresDatabase(url, events, {})
-            await stack.enter_async_context(opened_with_wake_ups(database, events, []))
-            found.append(database)
+            found.append(PostgresDatabase(url, events, {}))
+            await stack.enter_async_context(opened_with_wake_ups(found[-1], events, []))
         yield found
 
 
@@ -332,7 +289,7 @@ async def may_sweep(database: PostgresDatabase) -> bool:
         return False
 
 
-async def test_sweepers_of_two_processes_take_turns(sweepers: Sweepers) -> None:
+async def test_sweepers_of_two_processes_take_turns(sweepers: Sequence[PostgresDatabase]) -> None:
     sweeping: set[int] = set()
     most, done = 0, [0, 0]
 
@@ -350,59 +307,41 @@ async def test_sweepers_of_two_processes_take_turns(sweepers: Sweepers) -> None:
 
         return Sweeper([sweep], ManualClock(), 0.001, hold=sweeper_hold(sweepers[number]))
 
-    async def both_have() -> bool:
-        return min(done) >= 5
-
     async with running(sweep_of(0).run_forever()), running(sweep_of(1).run_forever()):
-        await eventually(both_have)
-
+        await eventually(lambda: min(done) >= 5)
     assert most == 1
 
 
-async def test_a_process_that_loses_its_connection_loses_the_hold(sweepers: Sweepers) -> None:
+async def test_a_process_that_loses_its_connection_loses_the_hold(
+    sweepers: Sequence[PostgresDatabase],
+) -> None:
     first, second = sweepers
     async with sweeper_hold(first)():
         assert first.ear is not None
         first.ear.wire.terminate()
-
         await eventually(lambda: may_sweep(second))
-
     await eventually(lambda: may_sweep(first))
 
 
-async def test_a_process_that_hears_no_others_does_not_sweep(postgres: PostgresServer) -> None:
-    database = PostgresDatabase(await postgres.database("bridge"), Events(), {})
-    async with database.opened():
-        assert not await may_sweep(database)
+async def test_a_process_that_hears_no_others_does_not_sweep(database: PostgresDatabase) -> None:
+    assert not await may_sweep(database)
 
 
 # A server looks again for what the operator's commands have committed, and not for what servers have.
 
 
-@pytest.fixture
-async def three(postgres: PostgresServer) -> AsyncIterator[Sequence[PostgresDatabase]]:
-    """A database as two servers and a command have it."""
+async def test_commits_of_commands_are_seen_and_those_of_servers_are_not(postgres: PostgresServer) -> None:
     url = await notes_url(postgres)
-    async with AsyncExitStack() as stack:
-        found = [PostgresDatabase(url, Events(), {}) for _ in range(3)]
-        for number, each in enumerate(found):
-            await stack.enter_async_context(each.opened())
-            if number < 2:
-                await Processes(each).announce(f"http://server-{number}")
-        yield found
+    server, other, command = (PostgresDatabase(url, Events(), {}) for _ in range(3))
+    async with server.opened(), other.opened(), command.opened():
+        await Processes(server).announce("http://server")
+        await Processes(other).announce("http://other")
+        outside = OutsideCommits(server)
+        assert not await outside.have_come()
 
-
-async def test_commits_of_commands_are_seen_and_those_of_servers_are_not(
-    three: Sequence[PostgresDatabase],
-) -> None:
-    server, other, command = three
-    outside = OutsideCommits(server)
-    assert not await outside.have_come()
-
-    for number in range(3):
-        await server.transaction(put(f"own {number}", "x"))
-        await other.transaction(put(f"other {number}", "x"))
-    assert not await outside.have_come()
-    await command.transaction(put("command", "x"))
-    assert await outside.have_come()
-    assert not await outside.have_come()
+        for number in range(3):
+            await server.transaction(put(f"own {number}", "x"))
+            await other.transaction(put(f"other {number}", "x"))
+        assert not await outside.have_come()
+        await command.transaction(put("command", "x"))
+        assert [await outside.have_come() for _ in range(2)] == [True, False]
