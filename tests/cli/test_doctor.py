@@ -5,7 +5,7 @@ import json
 import re
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,6 @@ http {{
 """
 _WELL = """proxy_http_version 1.1; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
 proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;"""
-_HASTY = "proxy_read_timeout 1s;"
 
 
 def read(result: Result) -> tuple[int, Findings]:
@@ -159,9 +158,8 @@ async def test_a_public_url_that_is_the_servers_own_has_no_proxy(
         (("has_patience", False), 2, "long poll", ["fail"], ["answered 504", "proxy_read_timeout"]),
         (("broken_with", 502), 2, "proxy", ["fail"], ["/hello answers 502", "the proxy does not reach"]),
         (("broken_with", 404), 2, "proxy", ["fail"], ["/hello answers 404", "and not this server"]),
-
     ],
-)  # fmt: skip
+)
 async def test_a_fault_of_the_proxy_is_found(
     behind: Behind, fault: tuple[str, Any], code: int, subject: str, level: list[str], said: list[str]
 ) -> None:
@@ -169,8 +167,7 @@ async def test_a_fault_of_the_proxy_is_found(
         patch.setattr(behind.proxy, *fault)
         found_code, found = await behind.examined()
 
-    assert found_code == code
-    assert levels(found, subject) == level, found
+    assert (found_code, levels(found, subject)) == (code, level), found
     assert [words for words in said if words not in text(found, subject)] == []
     assert levels(found, "server")[0] == "ok"
     assert await sessions(behind) == 0
@@ -195,24 +192,21 @@ async def test_a_proxy_that_is_not_trusted_is_named_and_a_wallet_that_answers_st
 
 
 @pytest.mark.sqlite("its database is a file")
-async def test_what_the_running_server_has_not_taken_and_a_database_that_was_moved_are_found(
+async def test_settings_that_are_not_taken_and_a_database_that_was_moved_are_found(
     behind: Behind, set_up: SetUp
 ) -> None:
     set_up(requests_burst=7, cache_bytes=1_000_000)
     code, found = await behind.examined()
     file = behind.attended.server.settings.database_file
     file.rename(file.with_name("moved"))
-    without_file = await behind.examined()
+    code_without_file, without_file = await behind.examined()
 
-    assert code == 1
-    said = text(found, "settings")
-    assert "the running server has other values of requests_burst: send SIGHUP" in said
-    assert "the running server has other values of cache_bytes: restart it" in said
-    assert without_file[0] == 2
-    assert f"{file} was deleted or moved while the server runs: put it back" in text(
-        without_file[1], "database"
-    )
-    assert "it is not ready: 503 The database file was deleted" in text(without_file[1], "server")
+    assert (code, code_without_file) == (1, 2)
+    for name, cure in (("requests_burst", "send SIGHUP"), ("cache_bytes", "restart it")):
+        assert f"the running server has other values of {name}: {cure}" in text(found, "settings")
+    moved = f"{file} was deleted or moved while the server runs: put it back"
+    assert moved in text(without_file, "database")
+    assert "it is not ready: 503 The database file was deleted" in text(without_file, "server")
 
 
 async def test_the_admin_token_is_not_sent_where_others_can_read_it_and_without_it_less_is_known(
@@ -222,12 +216,12 @@ async def test_the_admin_token_is_not_sent_where_others_can_read_it_and_without_
         code, found = await behind.examined()
     loaded = LoadedSettings(Settings(admin_token=ADMIN_TOKEN), {}, ())
     seen = Examination(loaded, None, None, fixes=False, now_ms=0)
-
     [finding] = await check_arrival(seen, "http://bridge.example.org")
 
     assert (code, levels(found, "admin API")) == (1, ["ok"])
     assert "without admin_token the server cannot say" in text(found, "proxy")
     assert finding.level is Level.WARN
+    assert "is not https: the admin token is not sent" in finding.text
     assert "is not https: the admin token is not sent" in finding.text
 
 
@@ -235,7 +229,7 @@ def examined(operating: Operating, *arguments: str | Path) -> tuple[int, Finding
     return read(operating("doctor", "--json", *arguments))
 
 
-def test_without_a_server_that_is_found_and_where_nothing_is_installed_nothing_is_made(
+def test_a_server_that_is_not_found_faulty_settings_a_clock_and_a_limit_are_findings(
     operating: Operating, tmp_path: Path, invoke: Invoke, set_up: SetUp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, found = examined(operating)
@@ -243,6 +237,8 @@ def test_without_a_server_that_is_found_and_where_nothing_is_installed_nothing_i
     monkeypatch.setattr(machine, "is_synchronised", lambda: False)
     set_up(database_limit=1)
     _, worse = examined(operating)
+    set_up(port="many")
+    without_settings, faulty = read(invoke("doctor", "--json"))
 
     assert (code, levels(found, "server")) == (2, ["fail"])
     assert f"no server runs on {operating.data_dir}: start it" in text(found, "server")
@@ -251,15 +247,8 @@ def test_without_a_server_that_is_found_and_where_nothing_is_installed_nothing_i
     assert not (tmp_path / "none").exists()
     assert (levels(worse, "clock"), levels(worse, "database")) == (["warn"], ["ok", "fail"])
     assert "of database_limit" in text(worse, "database")
-
-
-def test_settings_that_are_not_valid_are_a_finding(invoke: Invoke, set_up: SetUp) -> None:
-    set_up(port="many")
-
-    code, found = read(invoke("doctor", "--json"))
-
-    assert (code, list(found)) == (2, ["settings"])
-    assert "port (environment BRIDGE_PORT)" in text(found, "settings")
+    assert (without_settings, list(faulty)) == (2, ["settings"])
+    assert "port (environment BRIDGE_PORT)" in text(faulty, "settings")
 
 
 def test_a_database_that_is_lost_or_of_another_schema_is_found(operating: Operating) -> None:
@@ -273,9 +262,7 @@ def test_a_database_that_is_lost_or_of_another_schema_is_found(operating: Operat
         (lambda file: file.write_bytes(b""), "is an empty file, so its data is lost"),
     ):
         spoil(database)
-
         code, found = examined(operating)
-
         assert (code, levels(found, "database")) == (2, ["fail"])
         assert said in text(found, "database")
         assert "\n" not in text(found, "database")
@@ -295,10 +282,9 @@ def test_the_time_until_the_disk_is_full_is_known_from_examinations_before(opera
     unknown, begun = after("[1")
 
     assert "days at this rate" in text(slowly, "disk")
-    assert sizes == [size - 1_000, size]
     assert levels(soon, "disk") == ["warn"]
     assert "at this rate" not in text(unknown, "disk")
-    assert begun == [size]
+    assert (sizes, begun) == ([size - 1_000, size], [size])
 
 
 def test_permissions_and_what_a_killed_server_left_are_mended_on_demand(operating: Operating) -> None:
@@ -309,10 +295,7 @@ def test_permissions_and_what_a_killed_server_left_are_mended_on_demand(operatin
         file.chmod(0o600)
     operating.data_dir.chmod(0o755)
     (operating.data_dir / "bridge.sqlite3").chmod(0o644)
-
-    _, before = examined(operating)
-    _, mended = examined(operating, "--fix")
-    _, after = examined(operating)
+    before, mended, after = (examined(operating, *fix)[1] for fix in ((), ("--fix",), ()))
 
     assert levels(before, "key files") == ["warn", "ok"]
     assert "was left by a server that was killed" in text(before, "server")
@@ -328,9 +311,7 @@ def test_an_old_backup_and_one_that_is_gone_are_found(operating: Operating, tmp_
     for days, level in ((6, "ok"), (9, "warn")):
         made_at = SystemClock().now_ms() - days * DAY_MS
         write_record(operating.data_dir, LastBackup(made_at, str(backup), 1))
-
         _, found = examined(operating)
-
         assert levels(found, "backup") == [level]
         assert f"{days} days" in text(found, "backup")
     write_record(operating.data_dir, LastBackup(SystemClock().now_ms(), str(backup), 1))
@@ -358,7 +339,7 @@ async def test_credentials_of_push_services_are_tried(
 
 
 @needs("nginx")
-@pytest.mark.parametrize("more", [_WELL, _HASTY], ids=["well", "by itself"])
+@pytest.mark.parametrize("more", [_WELL, "proxy_read_timeout 1s;"], ids=["well", "by itself"])
 async def test_nginx_is_found_well_or_wanting(
     more: str, tmp_path: Path, invoke: Invoke, set_up: SetUp
 ) -> None:
@@ -370,11 +351,10 @@ async def test_nginx_is_found_well_or_wanting(
         configuration.write_text(_NGINX.format(folder=tmp_path, port=port, server=server.url, more=more))
 
         async def answers() -> bool:
-            try:
+            with suppress(aiohttp.ClientError):
                 async with server.client.get(f"{url}/hello") as response:
                     return response.status == 200
-            except aiohttp.ClientError:
-                return False
+            return False
 
         with running([path_of("nginx") or "", "-p", tmp_path, "-c", configuration], tmp_path / "log"):
             await eventually(answers)
