@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.admin_client import ADMIN_TOKEN, AdminClient, plain_account
+from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient, plain_account
 from tests.support.asking import Answer, ask
 from tests.support.console_client import ConsoleClient, subscribe_crowd
 from tests.support.engines import database_of
@@ -14,9 +14,8 @@ from tests.support.waiting import eventually
 
 SENT = "/admin/projects/app/notifications"
 NOW = "2027-01-15T08:00:00.000Z"
-DAY = 86_400
+
 SOME = [plain_account(number) for number in range(6)]
-NOTIFY = "/admin/projects/app/notify"
 CONTENT = {"type": "news", "title": "Title", "body": "Body"}
 NOTHING: dict[str, Any] = {"sent": [], "failed": [], "not_found": [], "next": None, "total": 2}
 
@@ -38,92 +37,86 @@ async def secret(admin: AdminClient) -> str:
     return secret
 
 
-async def notifications(admin: AdminClient, query: str = "") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = (await admin.get(SENT + query)).json["notifications"]
+async def notifications(admin: AdminClient) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await admin.get(SENT)).json["notifications"]
     return found
 
 
-async def outcomes(admin: AdminClient, number: int, query: str = "") -> dict[str, str]:
+async def outcomes(admin: AdminClient, number: int) -> dict[str, str]:
     """The outcome of each account, in the order of the answer."""
-    shown = (await admin.get(f"{SENT}/{number}{query}")).json
+    shown = (await admin.get(f"{SENT}/{number}")).json
     return {entry["account"]: entry["outcome"] for entry in shown["accounts"]}
 
 
-def user_reads(admin: AdminClient, *numbers: int) -> None:
-    """As the inbox does it for these accounts, which cannot sign in: the delivery and the counters."""
+def first_reads(admin: AdminClient) -> None:
+    """As the inbox does it for the first account, which cannot sign in: the delivery and the counters."""
     with database_of(admin.server.settings) as database:
-        for number in numbers:
-            ((account,),) = database.execute(
-                "SELECT id FROM accounts WHERE account_key = ?", (plain_account(number),)
-            )
-            database.execute("UPDATE deliveries SET read_at_ms = 1800000000000 WHERE account = ?", (account,))
-            database.execute("UPDATE notifications SET read = read + 1")
-            database.execute("UPDATE daily_figures SET read = read + 1")
-
-
-async def mark_all(admin: AdminClient, secret: str) -> None:
-    headers = {"Authorization": f"Bearer {secret}"}
-    assert (await ask(admin.server, "POST", "/v1/app/mark-all-as-read", b"", headers)).status == 200
+        database.execute(
+            "UPDATE deliveries SET read_at_ms = 1800000000000"
+            " WHERE account = (SELECT id FROM accounts WHERE account_key = ?)",
+            (SOME[0],),
+        )
+        database.execute("UPDATE notifications SET read = read + 1")
+        database.execute("UPDATE daily_figures SET read = read + 1")
 
 
 @pytest.mark.own_server
-async def test_they_are_listed_newest_first_with_their_figures_page_by_page(
+async def test_they_are_listed_newest_first_and_shown_with_the_accounts_that_were_missed_first(
     admin: AdminClient, secret: str
 ) -> None:
-    await admin.notify("app", secret, "news", SOME[0], notification_id="first")
+    await admin.create("other", "news")
+    await admin.notify("app", secret, "deals", SOME[0], notification_id="first")
     admin.clock.advance(60)
-    await admin.notify("app", secret, "deals", *SOME[:2], SOME[4], "test:chain:nobody")
+    await admin.notify("app", secret, "news", *SOME[:2], SOME[4], "test:chain:nobody")
 
     page = (await admin.get(SENT)).json
     first = (await admin.get(f"{SENT}?limit=1")).json
     second = (await admin.get(f"{SENT}?limit=1&after={first['next']}")).json
+    shown = (await admin.get(f"{SENT}/2")).json
 
-    common = {"title": "Title", "notification_id": None}
-    newer = {**common, "number": 2, "sent_at": "2027-01-15T08:01:00.000Z", "type": "deals",
-             "figures": figures(2, rate_limited=1)}  # fmt: skip
-    older = {**common, "number": 1, "sent_at": NOW, "type": "news", "notification_id": "first",
+    at = "2027-01-15T08:01:00.000Z"
+    newer = {
+        "number": 2, "sent_at": at, "type": "news", "title": "Title", "notification_id": None,
+        "figures": figures(1, rate_limited=1, type_not_subscribed=1),
+    }  # fmt: skip
+    older = {"number": 1, "sent_at": NOW, "type": "deals", "title": "Title", "notification_id": "first",
              "figures": figures(1)}  # fmt: skip
     assert page == {"notifications": [newer, older], "next": None}
     assert (first["notifications"], second) == ([newer], {"notifications": [older], "next": None})
-
-
-@pytest.mark.own_server
-async def test_a_notification_is_shown_with_its_content_and_the_accounts_that_it_missed_first(
-    admin: AdminClient, secret: str
-) -> None:
-    await admin.notify("app", secret, "deals", SOME[0])
-    admin.clock.advance(1)
-    await admin.notify("app", secret, "news", *SOME[:2], SOME[4])
-
-    shown = (await admin.get(f"{SENT}/2")).json
-
-    at = "2027-01-15T08:00:01.000Z"
     nothing = {"at": at, "read_at": None, "limited_until": None}
-    assert shown == {
-        "number": 2, "sent_at": at, "type": "news", "title": "Title", "notification_id": None,
-        "figures": figures(1, rate_limited=1, type_not_subscribed=1), "body": "Body", "url": None,
-        "accounts": [
-            {"account": SOME[0], "outcome": "rate_limited", **nothing}
-            | {"limited_until": "2027-01-15T09:00:00.000Z"},
-            {"account": SOME[4], "outcome": "type_not_subscribed", **nothing},
-            {"account": SOME[1], "outcome": "sent", **nothing},
-        ],
-        "next": None,
-    }  # fmt: skip
+    accounts = [
+        {"account": SOME[0], "outcome": "rate_limited", **nothing}
+        | {"limited_until": "2027-01-15T09:00:00.000Z"},
+        {"account": SOME[4], "outcome": "type_not_subscribed", **nothing},
+        {"account": SOME[1], "outcome": "sent", **nothing},
+    ]
+    assert shown == {**newer, "body": "Body", "url": None, "accounts": accounts, "next": None}
+    for query in ("?after=x", "?after=-1", f"?after={'9' * 19}", "?limit=0", "/1?after=1",
+                  f"/1?after={'9' * 19}.1", "/1?outcome=lost"):  # fmt: skip
+        assert (await admin.get(SENT + query)).status == 400, query
+    for path in ("app/notifications/3", "app/notifications/999999999999999999", "app/notifications/x",
+                 "other/notifications/1", "none/notifications"):  # fmt: skip
+        assert (await admin.get(f"/admin/projects/{path}")).status == 404, path
 
 
 @pytest.mark.own_server
-async def test_a_call_that_reached_nobody_is_shown_if_it_missed_a_subscriber(
+async def test_a_call_that_missed_a_subscriber_is_shown_and_an_account_that_has_left_named(
     admin: AdminClient, secret: str
 ) -> None:
+    ethereum = ETHEREUM.replace(":1:", ":137:")
+    await admin.subscribe("app", ethereum)
+    await admin.notify("app", secret, "news", ethereum, SOME[0])
+    for each in (ethereum, SOME[0]):
+        await admin.delete(f"/admin/projects/app/subscribers/{each}")
     await admin.notify("app", secret, "news", SOME[4])
     await admin.notify("app", secret, "news", "test:chain:nobody")
-
-    assert [one["figures"] for one in await notifications(admin)] == [figures(0, type_not_subscribed=1)]
+    shown = [one["figures"] for one in await notifications(admin)]
+    assert shown == [figures(0, type_not_subscribed=1), figures(2)]
+    assert (await outcomes(admin, 1)).keys() == {ETHEREUM, SOME[0]}
 
 
 @pytest.mark.own_server
-async def test_a_later_call_that_reaches_an_account_takes_its_failure_back(
+async def test_a_failure_is_taken_back_by_a_later_call_or_kept_for_its_time_and_figures_stay(
     admin: AdminClient, secret: str
 ) -> None:
     await admin.notify("app", secret, "deals", SOME[0])
@@ -132,23 +125,36 @@ async def test_a_later_call_that_reaches_an_account_takes_its_failure_back(
 
     await admin.notify("app", secret, "news", SOME[0], SOME[4], notification_id="x")
 
-    assert (await notifications(admin))[0]["figures"] == figures(2, type_not_subscribed=1)
+    left = figures(2, type_not_subscribed=1)
+    assert (await notifications(admin))[0]["figures"] == left
     assert await outcomes(admin, 2) == {SOME[4]: "type_not_subscribed", SOME[1]: "sent", SOME[0]: "sent"}
+    await admin.notify("app", secret, "news", SOME[5])
+    admin.clock.advance(30 * 86_400)
+
+    async def swept() -> bool:
+        return [one["number"] for one in await notifications(admin)] == [2, 1]
+
+    await eventually(swept)
+    assert await outcomes(admin, 2) == {SOME[1]: "sent", SOME[0]: "sent"}
+    assert (await notifications(admin))[0]["figures"] == left
 
 
 @pytest.mark.own_server
 async def test_reading_counts_and_so_does_marking_in_bulk(admin: AdminClient, secret: str) -> None:
+    async def shown() -> dict[str, Any]:
+        found: dict[str, Any] = (await notifications(admin))[0]["figures"]
+        return found
+
     await admin.notify("app", secret, "news", *SOME[:3], notification_id="x")
-    user_reads(admin, 0)
-    assert (await notifications(admin))[0]["figures"] == figures(3, read=1, read_rate=1 / 3)
+    first_reads(admin)
+    assert await shown() == figures(3, read=1, read_rate=1 / 3)
 
-    await mark_all(admin, secret)
-    marked = (await notifications(admin))[0]["figures"]
+    headers = {"Authorization": f"Bearer {secret}"}
+    assert (await ask(admin.server, "POST", "/v1/app/mark-all-as-read", b"", headers)).status == 200
+    assert await shown() == figures(3, read=1, bulk_marked=2, read_rate=1.0)
     await admin.notify("app", secret, "news", SOME[3], notification_id="x")
-
-    assert marked == figures(3, read=1, bulk_marked=2, read_rate=1.0)
-    assert (await notifications(admin))[0]["figures"] == figures(4, read=1, bulk_marked=2, read_rate=0.5)
-    assert list((await outcomes(admin, 1)).values()) == ["read", "bulk_marked", "bulk_marked", "sent"]
+    assert await shown() == figures(4, read=1, bulk_marked=2, read_rate=0.5)
+    assert [*(await outcomes(admin, 1)).values()] == ["read", "bulk_marked", "bulk_marked", "sent"]
 
 
 @pytest.mark.own_server
@@ -158,64 +164,17 @@ async def test_accounts_are_filtered_by_outcome_and_come_once_each_page_by_page(
     await admin.notify("app", secret, "deals", SOME[3])
     for each in (SOME[2:4], SOME[:2], SOME[4:]):
         await admin.notify("app", secret, "news", *each, notification_id="x")
-    user_reads(admin, 0)
+    first_reads(admin)
 
     for outcome, expected in (
-        ("sent", [SOME[2], SOME[1]]),
-        ("read", [SOME[0]]),
-        ("bulk_marked", []),
-        ("rate_limited", [SOME[3]]),
-        ("type_not_subscribed", [SOME[4], SOME[5]]),
-    ):
+        ("sent", [SOME[2], SOME[1]]), ("read", [SOME[0]]), ("bulk_marked", []),
+        ("rate_limited", [SOME[3]]), ("type_not_subscribed", [SOME[4], SOME[5]]),
+    ):  # fmt: skip
         pages = await admin.pages(f"{SENT}/2?outcome={outcome}", "accounts", 1)
         assert [entry["account"] for page in pages for entry in page] == expected, outcome
     pages = await admin.pages(f"{SENT}/2", "accounts", 2)
     found = [entry["account"] for page in pages for entry in page]
     assert found == [*SOME[3:], SOME[2], SOME[0], SOME[1]]
-
-
-@pytest.mark.own_server
-async def test_an_account_that_has_left_is_still_named(admin: AdminClient, secret: str) -> None:
-    ethereum = "eip155:137:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
-    await admin.subscribe("app", ethereum)
-    await admin.notify("app", secret, "news", ethereum, SOME[0])
-    for each in (ethereum, SOME[0]):
-        await admin.delete(f"/admin/projects/app/subscribers/{each}")
-
-    named = await outcomes(admin, 1)
-
-    assert sorted(named) == ["eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb", SOME[0]]
-
-
-@pytest.mark.own_server
-async def test_an_unknown_notification_and_an_unreadable_query_are_refused(
-    admin: AdminClient, secret: str
-) -> None:
-    await admin.create("other", "news")
-    await admin.notify("app", secret, "news", SOME[0])
-
-    for query in (
-        "?after=x", "?after=-1", f"?after={'9' * 19}", "?limit=0", "/1?after=1", f"/1?after={'9' * 19}.1",
-        "/1?outcome=lost",
-    ):  # fmt: skip
-        assert (await admin.get(SENT + query)).status == 400, query
-    for path in ("app/notifications/2", "app/notifications/999999999999999999", "app/notifications/x",
-                 "other/notifications/1", "none/notifications"):  # fmt: skip
-        assert (await admin.get(f"/admin/projects/{path}")).status == 404, path
-
-
-@pytest.mark.own_server
-async def test_failures_are_kept_for_their_time_and_figures_stay(admin: AdminClient, secret: str) -> None:
-    await admin.notify("app", secret, "news", SOME[0], SOME[4])
-    await admin.notify("app", secret, "news", SOME[5])
-    admin.clock.advance(30 * DAY)
-
-    async def swept() -> bool:
-        return [one["number"] for one in await notifications(admin)] == [1]
-
-    await eventually(swept)
-    assert await outcomes(admin, 1) == {SOME[0]: "sent"}
-    assert (await notifications(admin))[0]["figures"] == figures(1, type_not_subscribed=1)
 
 
 @pytest.mark.own_server
@@ -232,13 +191,13 @@ async def test_a_project_has_a_bounded_number_of_failures_and_keeps_the_latest(t
             await admin.notify("app", secrets["app"], "news", *SOME[:3])
             server.clock.advance(1)
 
-        assert [one["number"] for one in await notifications(admin)] == [5, 4]
-        assert list(await outcomes(admin, 5)) == SOME[:3]
-        assert list(await outcomes(admin, 4)) == SOME[1:3]
+        found = {
+            one["number"]: list(await outcomes(admin, one["number"])) for one in await notifications(admin)
+        }
+        assert list(found.items()) == [(5, SOME[:3]), (4, SOME[1:3])]
         others = (await admin.get("/admin/projects/other/notifications/1")).json["accounts"]
         assert len(others) == 5
-        with database_of(server.settings) as database:
-            assert database.execute("SELECT missed_accounts FROM projects ORDER BY id") == [(5,), (5,)]
+        assert server.rows("SELECT missed_accounts FROM projects ORDER BY id") == [(5,), (5,)]
 
 
 @pytest.mark.own_server
@@ -268,13 +227,12 @@ async def test_a_page_of_one_outcome_searches_a_bounded_number_of_accounts(
 
 async def send(admin: AdminClient, audience: Any, query: str = "", **more: Any) -> Answer:
     fields = {"notification": CONTENT, "notification_id": "walk", "audience": audience, **more}
-    return await admin.post(NOTIFY + query, fields)
+    return await admin.post(f"/admin/projects/app/notify{query}", fields)
 
 
 def inboxes(admin: AdminClient) -> list[tuple[Any, ...]]:
     """How many deliveries each account has that has any."""
-    with database_of(admin.server.settings) as database:
-        return database.execute("SELECT account, count(*) FROM deliveries GROUP BY account")
+    return admin.server.rows("SELECT account, count(*) FROM deliveries GROUP BY account")
 
 
 @pytest.fixture
@@ -302,10 +260,9 @@ async def test_a_notification_goes_to_the_accounts_that_are_meant_within_their_l
         "sent": [first], "failed": [lacks_type], "not_found": [stranger], "next": None, "total": 3
     }  # fmt: skip
     assert inboxes(admin) == [(1, 1)]
-    for number, (audience, failed) in enumerate(
-        (("all", [lacks_type]), ({"type": "news"}, []), ({"type": "deals"}, [lacks_type]))
-    ):
-        answer = (await send(admin, audience, notification_id=str(number))).json
+    audiences = (("all", [lacks_type]), ({"type": "news"}, []), ({"type": "deals"}, [lacks_type]))
+    for audience, failed in audiences:
+        answer = (await send(admin, audience, notification_id=str(audience))).json
         assert (answer["sent"], answer["failed"], answer["next"]) == ([first], failed, None), audience
     await admin.put("/admin/projects/app/account-limit", {"per_hour": 1, "burst": 1})
     await send(admin, {"type": "news"}, notification_id="last")
@@ -320,10 +277,8 @@ async def test_few_subscribers_of_a_type_among_many_are_found_stretch_by_stretch
     subscribe_crowd(ConsoleClient(admin.server), 5_100, plain_account(2), "app")  # to deals only
     last = "test:crowd:app-00005099"
     await admin.subscribe("app", last)
-
     first = (await send(admin, {"type": "news"})).json
     second = (await send(admin, {"type": "news"}, after=first["next"])).json
-
     assert (first["sent"], first["next"]) == ([plain_account(1)], "test:crowd:app-00004997")
     assert (second["sent"], second["next"]) == ([last], None)
 
@@ -331,14 +286,14 @@ async def test_few_subscribers_of_a_type_among_many_are_found_stretch_by_stretch
 @pytest.mark.usefixtures("two_subscribers")
 async def test_a_faulty_request_is_named_and_nothing_is_sent(admin: AdminClient) -> None:
     accounts = [plain_account(1)]
-    audiences: list[Any] = [None, "everybody", {"accounts": accounts, "type": "news"}]
+    audiences: list[tuple[str, Any]] = [
+        ("", None), ("", "everybody"), ("", {"accounts": accounts, "type": "news"}),
+        ("/type", {"type": "none"}), ("/accounts/0", {"accounts": ["nobody"]}),
+        ("/accounts", {"accounts": accounts * 501}),
+    ]  # fmt: skip
     faults: list[tuple[str, dict[str, Any]]] = [
-        *(("#/audience", {"audience": each}) for each in audiences),
-        ("#/audience/type", {"audience": {"type": "none"}}),
-        ("#/audience/accounts/0", {"audience": {"accounts": ["nobody"]}}),
-        ("#/audience/accounts", {"audience": {"accounts": accounts * 501}}),
-        ("#/notification_id", {"notification_id": None}),
-        ("#/after", {"after": 1}),
+        *((f"#/audience{place}", {"audience": audience}) for place, audience in audiences),
+        ("#/notification_id", {"notification_id": None}), ("#/after", {"after": 1}),
         ("#/notification/type", {"notification": {**CONTENT, "type": "none"}}),
     ]  # fmt: skip
 

@@ -18,13 +18,18 @@ from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.webhook_receiver import open_receiver, status
 
-BEARER = f"Bearer {ADMIN_TOKEN}"
 PAYLOAD = "c0ffee" * 20
 
 
-async def test_requests_are_listed_newest_first_without_contents_and_with_short_ids(
+async def test_requests_are_listed_newest_first_without_contents_operators_and_readers_and_with_short_ids(
     observed: Observed,
 ) -> None:
+    await observed.admin.get("/admin/projects")
+    await observed.admin.get(f"/admin/accounts/{ETHEREUM}/devices")
+    page = (await observed.bridge.get("/docs/")).body.decode()
+    (stylesheet,) = re.findall(r'href="(/docs/static/docs[^"]*\.css)"', page)
+    await observed.bridge.get(stylesheet)
+    assert await observed.traffic() == []
     session_id = await observed.bridge.open_session()
     call_id = await observed.bridge.request_call(session_id, PAYLOAD)
 
@@ -33,8 +38,7 @@ async def test_requests_are_listed_newest_first_without_contents_and_with_short_
     assert (opened["number"], called["number"]) == (1, 2)
     assert (called["who"], called["method"], called["status"]) == ("dapp", "POST", 200)
     assert called["path"] == f"/session/{session_id[:8]}…/call/new"
-    assert called["session"]["id"] == f"{session_id[:8]}…"
-    assert called["call"]["id"] == f"{call_id[:8]}…"
+    assert (called["session"]["id"], called["call"]["id"]) == (f"{session_id[:8]}…", f"{call_id[:8]}…")
     assert called["session"]["handle"] == opened["session"]["handle"]
     text = (await observed.admin.get("/admin/traffic")).body.decode()
     assert not [each for each in (PAYLOAD, session_id, call_id) if each in text]
@@ -62,34 +66,37 @@ async def test_pages_go_back_to_the_oldest_and_news_in_order_to_the_newest(obser
         await observed.bridge.get("/hello")
     await ask(observed.admin.server, "HEAD", "/hello")
 
-    async def page(query: str) -> tuple[list[int], Any]:
-        answer = (await observed.admin.get(f"/admin/traffic?limit=2&{query}")).json
-        return [each["number"] for each in answer["requests"]], answer
+    async def pages(query: str, place: str) -> tuple[list[list[int]], list[dict[str, Any]]]:
+        """The numbers of three pages, each from the place in the one before, and the answers."""
+        answers: list[dict[str, Any]] = []
+        for _ in range(3):
+            answers.append((await observed.admin.get(f"/admin/traffic?limit=2&{query}")).json)
+            query = f"{query.partition('=')[0]}={answers[-1][place]}"
+        return [[each["number"] for each in answer["requests"]] for answer in answers], answers
 
-    first, newest = await page("")
-    second, older = await page(f"after={newest['next']}")
-    third, oldest = await page(f"after={older['next']}")
-    assert (first, second, third) == ([5, 4], [3, 2], [1])
+    numbers, (newest, _, oldest) = await pages("after=", "next")
+    assert numbers == [[5, 4], [3, 2], [1]]
     assert (oldest["next"], change_of(newest["last"])) == (None, 5)
-    assert (newest["requests"][0]["method"], newest["requests"][1]["method"]) == ("HEAD", "GET")
-    first, news = await page("since=0")
-    second, later = await page(f"since={news['last']}")
-    third, last = await page(f"since={later['last']}")
-    assert (first, second, third) == ([1, 2], [3, 4], [5])
-    assert change_of(last["last"]) == 5
+    assert [each["method"] for each in newest["requests"]] == ["HEAD", "GET"]
+    numbers, (*_, last) = await pages("since=0", "last")
+    assert (numbers, change_of(last["last"])) == ([[1, 2], [3, 4], [5]], 5)
     assert (await observed.admin.get("/admin/traffic/1")).json["route"] == "hello"
     assert (await observed.admin.get("/admin/traffic/6")).problem(404)["type"].endswith("request-not-kept")
 
 
-async def test_only_the_last_requests_are_kept(observed: Observed) -> None:
+async def test_only_the_last_requests_are_kept_and_the_newest_of_them_streamed_at_once(
+    observed: Observed,
+) -> None:
     for _ in range(MOST_REQUESTS + 5):
         await observed.bridge.get("/hello")
-
     (await observed.admin.get("/admin/traffic/5")).problem(404)
     assert (await observed.admin.get("/admin/traffic/6")).json["number"] == 6
+    async with stream_of(observed, "?since=0") as stream:
+        numbers = [(await stream.next())["number"] for _ in range(100)]
+    assert (numbers[0], numbers[-1]) == (MOST_REQUESTS - 94, MOST_REQUESTS + 5)
 
 
-async def test_a_filter_chooses(observed: Observed) -> None:
+async def test_a_filter_chooses_and_what_cannot_be_read_is_refused_with_its_fault(observed: Observed) -> None:
     session_id = await observed.bridge.open_session()
     await observed.bridge.session(session_id)
     await observed.bridge.session("none")
@@ -100,37 +107,19 @@ async def test_a_filter_chooses(observed: Observed) -> None:
     handle = (await observed.traffic("?filter=route:request-call"))[0]["session"]["handle"]
 
     for chosen, numbers in (
-        ("", [7, 6, 5, 4, 3, 2, 1]),
-        ("route:session", [3, 2]),
-        ("status:404", [6, 3]),
-        ("-status:2xx", [6, 5, 3]),
-        ("method:put", [4]),
-        ("is:errors", [6, 5, 3]),
-        ("is:waits", []),
-        ("unrouted", [6]),
-        ("route:session -is:errors", [2]),
-        ("not-a-word", []),
+        ("", [7, 6, 5, 4, 3, 2, 1]), ("route:session", [3, 2]), ("status:404", [6, 3]),
+        ("-status:2xx", [6, 5, 3]), ("method:put", [4]), ("is:errors", [6, 5, 3]), ("is:waits", []),
+        ("unrouted", [6]), ("route:session -is:errors", [2]), ("not-a-word", []), (f"call:{call_id}", [7]),
         *((f"session:{quote(name)}", [7, 5, 4, 2, 1])
           for name in (handle, session_id, session_id[:8], f"{session_id[:8]}…")),
-        (f"call:{call_id}", [7]),
     ):  # fmt: skip
         assert [each["number"] for each in await observed.traffic(f"?filter={chosen}")] == numbers, chosen
     assert (await observed.traffic("?filter=status:404"))[1]["summary"] == "Session not found"
-
-
-async def test_a_query_that_cannot_be_read_is_refused_with_its_fault(observed: Observed) -> None:
     for query, word in (
-        ("filter=nothing:x", "nothing"),
-        ("filter=status:abc", "status"),
-        ("filter=is:odd", "errors"),
-        ("filter=session:", "session:"),
-        ("filter=" + "a" * 401, "400"),
-        ("filter=" + "a+" * 17, "16"),
-        ("after=x", "'x'"),
-        ("since=1&wait=x", "wait"),
-        ("wait=5", "since"),
-        ("limit=0", "limit"),
-    ):
+        ("filter=nothing:x", "nothing"), ("filter=status:abc", "status"), ("filter=is:odd", "errors"),
+        ("filter=session:", "session:"), ("filter=" + "a" * 401, "400"), ("filter=" + "a+" * 17, "16"),
+        ("after=x", "'x'"), ("since=1&wait=x", "wait"), ("wait=5", "since"), ("limit=0", "limit"),
+    ):  # fmt: skip
         assert word in (await observed.admin.get(f"/admin/traffic?{query}")).problem(400)["detail"], query
 
 
@@ -154,16 +143,6 @@ async def test_a_long_poll_is_shown_while_it_waits_and_keeps_its_number(observed
     last = (await observed.admin.get("/admin/traffic")).json["last"]
     await observed.admin.get(f"/admin/traffic?since={last}&wait=20&filter=is:waits")
     assert (await observed.traffic("?filter=is:waits"))[0]["status"] == 499  # its client has left
-
-
-async def test_requests_of_the_operator_and_of_readers_are_left_out(observed: Observed) -> None:
-    await observed.admin.get("/admin/projects")
-    await observed.admin.get(f"/admin/accounts/{ETHEREUM}/devices")
-    page = (await observed.bridge.get("/docs/")).body.decode()
-    (stylesheet,) = re.findall(r'href="(/docs/static/docs[^"]*\.css)"', page)
-    await observed.bridge.get(stylesheet)
-
-    assert await observed.traffic() == []
 
 
 async def test_a_webhook_is_a_request_of_the_bridge_without_its_secrets(observed: Observed) -> None:
@@ -190,14 +169,10 @@ async def test_a_webhook_is_a_request_of_the_bridge_without_its_secrets(observed
 async def test_a_request_to_the_node_is_recorded_by_its_methods(tmp_path: Path) -> None:
     async with observing(tmp_path / "data", node_url="http://127.0.0.1:9", dev_accounts=True) as observed:
         await RpcClient(observed.admin.server).error("eth_blockNumber")
-
         asked = await observed.traffic("?filter=route:node")
-
-        assert asked
         assert {(each["who"], each["status"], each["path"]) for each in asked} == {("bridge", 0, "node_url")}
-        assert any(
-            each["summary"].startswith("eth_blockNumber · The node cannot be reached") for each in asked
-        )
+        summary = "eth_blockNumber · The node cannot be reached"
+        assert any(each["summary"].startswith(summary) for each in asked)
 
 
 async def test_the_stream_has_what_comes_completes_what_waited_and_goes_on_after_its_last_event(
@@ -216,32 +191,17 @@ async def test_the_stream_has_what_comes_completes_what_waited_and_goes_on_after
     async with stream_of(observed, **{"Last-Event-ID": str(first["change"])}) as stream:
         later = [(await stream.next())["route"] for _ in range(2)]
 
-    assert (waiting["number"], waiting["status"]) == (2, None)
-    assert (answered["number"], answered["status"]) == (2, 200)
+    assert [(each["number"], each["status"]) for each in (waiting, answered)] == [(2, None), (2, 200)]
     assert later == ["info", "hello"]
 
 
-async def test_of_many_requests_at_once_the_newest_are_streamed(observed: Observed) -> None:
-    for _ in range(150):
-        await observed.bridge.get("/hello")
-
-    async with stream_of(observed, "?since=0") as stream:
-        first = await stream.next()
-        for _ in range(99):
-            last = await stream.next()
-
-    assert (first["number"], last["number"]) == (51, 150)
-
-
 async def test_only_so_many_streams_may_be_open_and_they_end_when_the_server_stops(tmp_path: Path) -> None:
-    headers = {"Authorization": BEARER}
+    headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
     async with aiohttp.ClientSession() as client:
         async with observing(tmp_path / "data") as observed:
             url = f"{observed.admin.server.url}/admin/traffic/stream"
             streams = [await client.get(url, headers=headers) for _ in range(MOST_STREAMS)]
-
             refused = await ask(observed.admin.server, "GET", "/admin/traffic/stream", headers=headers)
-
         assert refused.problem(429)["type"].endswith("too-many-streams")
         assert [await stream.text() for stream in streams] == ["retry: 2000\n\n"] * MOST_STREAMS
 
@@ -251,7 +211,6 @@ async def test_without_a_record_the_answer_says_how_to_keep_one(tmp_path: Path, 
     async with observing(tmp_path / "data", traffic=setting) as observed:
         for path in ("", "/1", "/stream"):
             problem = (await observed.admin.get(f"/admin/traffic{path}")).problem(404)
-
             assert problem["type"].endswith("traffic-off")
             assert "traffic = on" in problem["detail"]
 
@@ -263,11 +222,9 @@ async def test_only_so_many_waiting_polls_are_shown(
     monkeypatch.setattr("bridge_server.web.traffic.MOST_WAITING", 2)
     session_id = await observed.bridge.open_session()
     polls = [await observed.waiting_poll(f"/session/{session_id}?wait=20") for _ in range(3)]
-
     shown = [each["number"] for each in await observed.traffic("?filter=is:waits")]
     await observed.bridge.update(session_id)
     await asyncio.gather(*polls)
-
     assert shown == [4, 3]
     assert len(await observed.traffic("?filter=is:waits -status:204")) == 3
 
@@ -278,7 +235,9 @@ async def life_of(observed: Observed, call_id: str) -> dict[str, Any]:
     return life
 
 
-async def test_a_call_from_its_request_to_the_reading_of_its_status(observed: Observed) -> None:
+async def test_a_call_is_shown_from_its_request_and_when_it_is_gone_as_far_as_the_record_goes(
+    observed: Observed,
+) -> None:
     session_id = await observed.bridge.open_session()
     await observed.bridge.calls(session_id)
     call_id = await observed.bridge.request_call(session_id, PAYLOAD)
@@ -294,14 +253,17 @@ async def test_a_call_from_its_request_to_the_reading_of_its_status(observed: Ob
         await step
 
     life = await life_of(observed, call_id)
+    await observed.bridge.end(session_id)
+    gone = await life_of(observed, call_id)
 
-    steps = [step["step"] for step in life["steps"]]
-    assert steps == ["asked", "fetched", "fetched", "answered", "status read", "expires"]
-    assert life["state"] == "answered"
+    steps = ["asked", "fetched", "fetched", "answered", "status read", "expires"]
+    assert ([step["step"] for step in life["steps"]], life["state"]) == (steps, "answered")
     assert life["session"]["id"] == f"{session_id[:8]}…"
     assert life["steps"][0]["request"]["route"] == "request-call"
-    assert PAYLOAD not in str(life)
-    assert call_id not in str(life)
+    assert not [each for each in (PAYLOAD, call_id) if each in str(life)]
+    assert (gone["state"], gone["expires_at"]) == ("gone", None)
+    named = ["asked", "fetched", "answered", "status read"]  # by the requests that name the call
+    assert [step["step"] for step in gone["steps"]] == named
 
 
 async def test_the_database_knows_what_the_record_does_not(tmp_path: Path) -> None:
@@ -318,14 +280,3 @@ async def test_the_database_knows_what_the_record_does_not(tmp_path: Path) -> No
 
         assert [step["step"] for step in life["steps"]] == ["asked", "answered", "expires"]
         assert {step["request"] for step in life["steps"]} == {None}
-
-
-async def test_a_call_that_is_gone_is_known_as_far_as_the_record_goes(observed: Observed) -> None:
-    session_id = await observed.bridge.open_session()
-    call_id = await observed.bridge.request_call(session_id)
-    await observed.bridge.end(session_id)
-
-    life = await life_of(observed, call_id)
-
-    assert (life["state"], life["expires_at"]) == ("gone", None)
-    assert [step["step"] for step in life["steps"]] == ["asked"]
