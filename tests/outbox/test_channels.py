@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -12,7 +12,6 @@ from bridge_server.outbox.channels import (
     PUBLIC_SCHEMES,
     Channels,
     PublicSender,
-    Sender,
     marked_public,
     private_address,
 )
@@ -31,26 +30,29 @@ PAUSE_SECONDS = 30
 
 
 class FakeSender:
-    """Has the outcome that a test gives it, once it may answer, and remembers the ids of messages."""
+    """Has the outcome that a test gives it, once it may answer, and remembers the messages."""
 
     def __init__(self) -> None:
-        self.outcome = DELIVERED
-        self.breaks = False
+        self.outcome: Outcome | None = DELIVERED
         self.may_answer = asyncio.Event()
         self.may_answer.set()
-        self.sent: list[str] = []
+        self.messages: list[OutgoingMessage] = []
         self.at_once = 0
         self.most_at_once = 0
 
+    @property
+    def sent(self) -> list[str]:
+        return [message.message_id for message in self.messages]
+
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        self.sent.append(message.message_id)
+        self.messages.append(message)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
             await self.may_answer.wait()
         finally:
             self.at_once -= 1
-        if self.breaks:
+        if self.outcome is None:
             raise LookupError("unforeseen")
         return self.outcome
 
@@ -63,24 +65,10 @@ def sender() -> FakeSender:
     return FakeSender()
 
 
-def over(sender: FakeSender) -> Callable[[Sender], Sender]:
-    """Puts the sender before the one that there is, for the channel `fake`."""
-    return lambda otherwise: Channels({"fake": sender}, otherwise=otherwise)
-
-
 @pytest.fixture
 async def outbox(start: Start, sender: FakeSender) -> AsyncIterator[Outbox]:
-    async with start(sender_over=over(sender)) as outbox:
+    async with start(sender_over=lambda usual: Channels({"fake": sender}, otherwise=usual)) as outbox:
         yield outbox
-
-
-async def settled(outbox: Outbox, pending: int) -> None:
-    """Return once so many messages are pending and nothing is under way."""
-
-    async def reached() -> bool:
-        return len(await outbox.rows("id")) == pending
-
-    await eventually(reached)
 
 
 async def at_rest(outbox: Outbox, after_seconds: float = 0.0) -> None:
@@ -114,7 +102,7 @@ async def test_a_service_is_sent_many_at_once_and_a_strangers_host_few(
     for _ in range(3):
         await outbox.rows("id")  # one more would be read and sent meanwhile
     sender.may_answer.set()
-    await settled(outbox, 0)
+    await outbox.comes_to("id", [])
 
     assert sender.most_at_once == at_once
     assert set(Counter(sender.sent).values()) == {1}
@@ -142,7 +130,7 @@ async def test_a_blocked_channel_pauses_alone_and_counts_no_attempt(
     sender.outcome = DELIVERED
     await at_rest(outbox)
     await outbox.pass_time(PAUSE_SECONDS)
-    await settled(outbox, 0)
+    await outbox.comes_to("id", [])
 
     assert set(sender.sent) == {"message-0"}
 
@@ -160,40 +148,35 @@ async def test_a_block_stops_every_message_that_is_not_under_way(outbox: Outbox,
 
     sender.outcome = DELIVERED
     await outbox.pass_time(PAUSE_SECONDS)
-    await settled(outbox, 0)
+    await outbox.comes_to("id", [])
 
     assert set(sender.sent) == {f"message-{number}" for number in range(500)}
     assert len(sender.sent) == 564
 
 
 async def test_a_sender_that_breaks_has_failed_once(outbox: Outbox, sender: FakeSender) -> None:
-    sender.breaks = True
+    sender.outcome = None
     with capture_logs() as logs:
         await outbox.owe("fake:token")
         await outbox.comes_to("attempts, last_error", [(1, "the attempt broke")])
 
     assert len(sender.sent) == 1
     assert [line["event"] for line in logs if line["log_level"] == "error"] == ["webhook_attempt_broke"]
-    sender.breaks = False
+    sender.outcome = DELIVERED
     await outbox.pass_time(60)
-    await settled(outbox, 0)
+    await outbox.comes_to("id", [])
 
 
 # A service that asks for time gets it from all that waits for it, and only what it answered was tried.
-
-
-async def owe_one(outbox: Outbox, sender: FakeSender, outcome: Outcome = TOO_MUCH) -> None:
-    """A message that the service answers, and then nothing is under way."""
-    sender.outcome = outcome
-    await outbox.owe("fake:token")
-    await at_rest(outbox)
 
 
 async def test_a_pause_of_a_hundred_messages_counts_only_the_attempt_that_was_answered(
     outbox: Outbox, sender: FakeSender
 ) -> None:
     untouched = (0, outbox.clock.now_ms(), None)
-    await owe_one(outbox, sender)
+    sender.outcome = TOO_MUCH
+    await outbox.owe("fake:token")
+    await at_rest(outbox)
     await outbox.owe(*["fake:token"] * 99, prefix="later")
     await at_rest(outbox)
     for _ in range(10):
@@ -213,7 +196,7 @@ async def test_a_pause_of_a_hundred_messages_counts_only_the_attempt_that_was_an
     assert len(sender.sent) == 101
 
 
-async def test_claimed_messages_stay_due_during_a_pause_that_is_logged_once(
+async def test_claimed_messages_stay_due_in_a_pause_that_is_logged_once_and_one_is_tried_after_each(
     outbox: Outbox, sender: FakeSender
 ) -> None:
     sender.outcome = TOO_MUCH
@@ -227,78 +210,54 @@ async def test_claimed_messages_stay_due_during_a_pause_that_is_logged_once(
     assert 1 <= answered <= 64  # what was under way with the first
     assert sum(row == (0, None) for row in await outbox.rows("attempts, last_error")) == 500 - answered
     assert max(await outbox.rows("attempts")) == (1,)
-
-
-async def test_one_message_is_tried_after_a_pause_and_its_answer_may_prolong_it(
-    outbox: Outbox, sender: FakeSender
-) -> None:
-    await owe_one(outbox, sender)
-    await outbox.owe(*["fake:token"] * 99, prefix="later")
     for pause in range(1, 10):
         await at_rest(outbox, 300)
-        assert len(sender.sent) == pause + 1
-
+        assert len(sender.sent) == answered + pause
     assert max(await outbox.rows("attempts")) <= (2,)
 
 
-async def test_a_service_is_left_alone_for_an_hour_at_most(outbox: Outbox, sender: FakeSender) -> None:
-    await owe_one(outbox, sender, replace(TOO_MUCH, retry_after_seconds=1e9))
+async def test_a_service_is_left_alone_for_an_hour_at_most_whatever_the_wall_clock_says(
+    outbox: Outbox, sender: FakeSender
+) -> None:
+    sender.outcome = replace(TOO_MUCH, retry_after_seconds=1e9)
+    await outbox.owe("fake:token")
+    await at_rest(outbox)
     await outbox.owe("fake:token", prefix="later")
 
+    outbox.clock.set_by(7_200)
     await at_rest(outbox, 3_599.9)
-    assert len(sender.sent) == 1
+    assert sender.sent == ["message-0"]
     sender.outcome = DELIVERED
     await at_rest(outbox, 0.1)
     await outbox.comes_to("id", [])
 
 
 @pytest.mark.parametrize(
-    "outcome",
+    ("outcome", "lane"),
     [
-        replace(TOO_MUCH, about_lane=False),
-        replace(TOO_MUCH, retry_after_seconds=None),
-        replace(TOO_MUCH, retry_after_seconds=0.0),
+        (replace(TOO_MUCH, about_lane=False), "fake"),
+        (replace(TOO_MUCH, retry_after_seconds=None), "fake"),
+        (replace(TOO_MUCH, retry_after_seconds=0.0), "fake"),
+        (TOO_MUCH, "fake https://a.test"),
     ],
-    ids=["about one device", "no time asked for", "no time at all"],
+    ids=["about one device", "no time asked for", "no time at all", "another lane"],
 )
-async def test_a_failure_that_asks_for_no_pause_delays_no_other_message(
-    outbox: Outbox, sender: FakeSender, outcome: Outcome
+async def test_a_failure_that_asks_for_no_pause_of_a_lane_delays_no_other_message(
+    outbox: Outbox, sender: FakeSender, outcome: Outcome, lane: str
 ) -> None:
-    await owe_one(outbox, sender, outcome)
+    sender.outcome = outcome
+    await outbox.owe("fake:token", lane=lane)
+    await at_rest(outbox)
     sender.outcome = DELIVERED
     await outbox.owe("fake:token", prefix="other")
 
     await outbox.comes_to("message_id", [("message-0",)])
 
 
-async def test_a_pause_stops_no_other_lane(outbox: Outbox, sender: FakeSender) -> None:
-    sender.outcome = TOO_MUCH
-    await outbox.owe("fake:token", lane="fake https://a.test")
-    await at_rest(outbox)
-    sender.outcome = DELIVERED
-    await outbox.owe("fake:token", lane="fake https://b.test", prefix="other")
-
-    await outbox.comes_to("message_id", [("message-0",)])
-
-
-async def test_a_clock_that_is_set_forward_ends_no_pause(outbox: Outbox, sender: FakeSender) -> None:
-    await owe_one(outbox, sender)
-    await outbox.owe("fake:token", prefix="later")
-
-    outbox.clock.set_by(3_600)
-    await at_rest(outbox, 299)
-    assert sender.sent == ["message-0"]
-
-    sender.outcome = DELIVERED
-    await at_rest(outbox, 1)
-    await outbox.comes_to("id", [])
-
-
 def test_the_longest_pause_that_was_asked_for_counts_and_ends_on_the_microsecond() -> None:
     pauses = Pauses()
-
-    pauses.put("fake", 300)
-    pauses.put("fake", 200)
+    for seconds in (300, 200):
+        pauses.put("fake", seconds)
 
     assert pauses.left_us("other", 0) == 0
     assert [pauses.left_us("fake", moment) for moment in (299, 300, 0)] == [1, 0, 0]
@@ -313,37 +272,28 @@ def message(url: str) -> OutgoingMessage:
 
 @each_row("url", ["https://example.com/hook?a=b", "http://example.com:9000/"])
 async def test_the_public_mark_changes_the_sender_and_nothing_else(url: str) -> None:
-    marked = message(marked_public(url))
-    sent: list[OutgoingMessage] = []
-
-    class Keeping:
-        async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-            sent.append(message)
-            return DELIVERED
+    plain = OutgoingMessage("message-1", url, b"{}", HOOK, subject="a session")
+    marked, sender = replace(plain, url=marked_public(url)), FakeSender()
 
     assert marked.channel in PUBLIC_SCHEMES
-    assert (marked.destination, marked.queue) == (message(url).destination, message(url).queue)
+    assert (marked.destination, marked.queue) == (plain.destination, plain.queue)
     assert unmarked(marked.url) == url
-    assert await PublicSender(Keeping()).send(marked, 0) == DELIVERED
-    assert sent == [message(url)]
+    assert await PublicSender(sender).send(marked, 0) == DELIVERED
+    assert sender.messages == [plain]
 
 
-@each_row(
-    ("url", "reason"),
-    [
-        ("https://example.com/", None),
-        ("http://8.8.8.8/", None),
-        ("http://[2606:4700::1]:8080/", None),
-        ("https://intranet.example:8443/", None),
+def test_the_private_part_of_a_url_is_named_and_others_may_be_public() -> None:
+    for url in (
+        *("https://example.com/", "http://8.8.8.8/"),
+        *("http://[2606:4700::1]:8080/", "https://intranet.example:8443/"),
+    ):
+        assert private_address(url) is None, url
+    for url, reason in (
         ("http://10.0.0.1/", "private"),
         ("http://LOCALHOST:80/", "own machine"),
         ("http://[::ffff:10.0.0.1]/", "private"),
         ("http://[fe80::1]/", "link-local"),
         ("http://8.8.8.8:22/", "port 22"),
         ("http://host:99999/", "cannot be read"),
-    ],
-)
-def test_the_private_part_of_a_url_is_named_and_others_may_be_public(url: str, reason: str | None) -> None:
-    found = private_address(url)
-
-    assert found is None if reason is None else reason in (found or "")
+    ):
+        assert reason in (private_address(url) or ""), url
