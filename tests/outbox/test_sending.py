@@ -32,19 +32,15 @@ from tests.support.webhook_receiver import (
 
 NOW_MS = 1_800_000_000_000
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-HURRIED = replace(OPEN, timeout_seconds=3)
+
+
+def message_to(url: str) -> OutgoingMessage:
+    return OutgoingMessage("message-1", url, b'{"topic":"t"}', HOOK)
 
 
 async def send(url: str, settings: SenderSettings = OPEN, now_ms: int = NOW_MS) -> Outcome:
     async with WebhookSender(settings) as webhooks:
-        return await webhooks.send(OutgoingMessage("message-1", url, b'{"topic":"t"}', HOOK), now_ms)
-
-
-async def send_twice(url: str) -> None:
-    async with WebhookSender(OPEN) as webhooks:
-        for number in range(2):
-            outcome = await webhooks.send(OutgoingMessage(f"message-{number}", url, b"{}", HOOK), NOW_MS)
-            assert outcome.verdict is Verdict.DELIVERED
+        return await webhooks.send(message_to(url), now_ms)
 
 
 async def test_a_message_arrives_as_a_post_of_json(receiver: WebhookReceiver) -> None:
@@ -58,26 +54,22 @@ async def test_a_message_arrives_as_a_post_of_json(receiver: WebhookReceiver) ->
     assert request.headers["Accept"] == "*/*"
     assert request.headers["webhook-id"] == "message-1"
     assert request.headers["webhook-timestamp"] == "1800000000"
-    assert "webhook-signature" not in request.headers
 
 
-async def test_a_signed_message_is_verified_by_the_receivers_library(receiver: WebhookReceiver) -> None:
-    await send(receiver.url(), replace(OPEN, signing_secret=SECRET), SystemClock().now_ms())
-
-    (request,) = receiver.requests
-    assert Webhook(SECRET).verify(request.body, dict(request.headers)) == {"topic": "t"}
-
-
-async def test_a_changed_secret_signs_later_messages(receiver: WebhookReceiver) -> None:
-    message = OutgoingMessage("message-1", receiver.url(), b'{"topic":"t"}', HOOK)
+async def test_the_receivers_library_verifies_what_is_signed_from_the_start_or_later(
+    receiver: WebhookReceiver,
+) -> None:
+    message, now_ms = message_to(receiver.url()), SystemClock().now_ms()
+    await send(message.url, replace(OPEN, signing_secret=SECRET), now_ms)
     async with WebhookSender(OPEN) as webhooks:
-        await webhooks.send(message, SystemClock().now_ms())
+        await webhooks.send(message, now_ms)
         webhooks.sign_with(SECRET)
-        await webhooks.send(message, SystemClock().now_ms())
+        await webhooks.send(message, now_ms)
 
-    unsigned, signed = receiver.requests
+    first, unsigned, later = receiver.requests
     assert "webhook-signature" not in unsigned.headers
-    assert Webhook(SECRET).verify(signed.body, dict(signed.headers)) == {"topic": "t"}
+    for signed in (first, later):
+        assert Webhook(SECRET).verify(signed.body, dict(signed.headers)) == {"topic": "t"}
 
 
 ANSWERS = [
@@ -101,67 +93,50 @@ async def test_every_answer_has_its_outcome_and_retry_after_counts_for_too_much_
     assert bool(outcome.reason) is bool(reason)
 
 
-@each_row("code", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_a_failure_and_is_not_followed(receiver: WebhookReceiver, code: int) -> None:
+async def test_a_redirect_is_a_failure_and_a_proxy_in_the_environment_is_not_used(
+    receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with open_receiver() as elsewhere:
-        receiver.otherwise = status(code, Location=elsewhere.url())
+        monkeypatch.setenv("HTTP_PROXY", elsewhere.url())
+        monkeypatch.setenv("http_proxy", elsewhere.url())
+        for code in (301, 302, 303, 307, 308):
+            receiver.otherwise = status(code, Location=elsewhere.url())
+            outcome = await send(receiver.url())
+            assert outcome.verdict is Verdict.FAILED
+            assert outcome.reason == f"the receiver answered {code}, and redirects are not followed"
 
-        outcome = await send(receiver.url())
-
-        assert outcome.verdict is Verdict.FAILED
-        assert outcome.reason == f"the receiver answered {code}, and redirects are not followed"
-        assert elsewhere.requests == []
+    assert (len(receiver.requests), len(elsewhere.requests)) == (5, 0)
 
 
-async def test_a_huge_answer_is_not_read_to_its_end(receiver: WebhookReceiver) -> None:
+async def test_an_answer_is_judged_by_its_status_whether_its_body_is_huge_or_never_ends(
+    receiver: WebhookReceiver,
+) -> None:
     receiver.otherwise = long_body(2**30)
-
-    outcome = await send(receiver.url())
-
-    assert outcome.verdict is Verdict.DELIVERED
+    assert (await send(receiver.url())).verdict is Verdict.DELIVERED
     assert receiver.answered_bytes < 2**26
 
-
-async def test_an_answer_that_never_ends_is_judged_by_its_status(receiver: WebhookReceiver) -> None:
     receiver.otherwise = stuck_body
+    assert (await send(receiver.url(), replace(OPEN, timeout_seconds=3))).verdict is Verdict.DELIVERED
 
-    assert (await send(receiver.url(), HURRIED)).verdict is Verdict.DELIVERED
 
-
-async def test_a_compressed_answer_is_left_as_it_is(receiver: WebhookReceiver) -> None:
-    receiver.otherwise = long_body(16_384, **{"Content-Encoding": "gzip"})
-
-    await send_twice(receiver.url())
+async def test_a_compressed_answer_is_left_as_it_is_and_cookies_are_not_kept(
+    receiver: WebhookReceiver,
+) -> None:
+    receiver.otherwise = long_body(16_384, **{"Content-Encoding": "gzip", "Set-Cookie": "a=1"})
+    async with WebhookSender(OPEN) as webhooks:
+        for _ in range(2):
+            outcome = await webhooks.send(message_to(receiver.url()), NOW_MS)
+            assert outcome.verdict is Verdict.DELIVERED
 
     first, second = receiver.requests
     assert first.headers["Accept-Encoding"] == "identity"
     assert first.connection is second.connection  # no error of decompression broke it
-
-
-async def test_cookies_are_not_kept(receiver: WebhookReceiver) -> None:
-    receiver.otherwise = status(200, Set_Cookie="a=1")
-
-    await send_twice(receiver.url())
-
-    assert ["Cookie" in request.headers for request in receiver.requests] == [False, False]
-
-
-async def test_a_proxy_in_the_environment_is_not_used(
-    receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with open_receiver() as proxy:
-        monkeypatch.setenv("HTTP_PROXY", proxy.url())
-        monkeypatch.setenv("http_proxy", proxy.url())
-
-        await send(receiver.url())
-
-        assert (len(receiver.requests), len(proxy.requests)) == (1, 0)
+    assert "Cookie" not in second.headers
 
 
 @each_row("url", ["", "//127.0.0.1/", "http:///a", "ftp://127.0.0.1/", "http://127.0.0.1:99999/"])
 async def test_a_message_without_an_http_url_is_refused(url: str) -> None:
     outcome = await send(url)
-
     assert outcome == Outcome(Verdict.REFUSED, "the URL is not an absolute http or https URL")
 
 
@@ -183,9 +158,8 @@ async def test_a_connection_that_is_not_made_is_given_up_sooner(pass_time: PassT
         may_end.wait(60)
         return ["127.0.0.1"]
 
-    message = OutgoingMessage("message-1", "http://host.test/", b"{}", HOOK)
     async with WebhookSender(replace(OPEN, connect_seconds=5), look_up=hangs) as webhooks:
-        sending = asyncio.create_task(webhooks.send(message, 0))
+        sending = asyncio.create_task(webhooks.send(message_to("http://host.test/"), 0))
         await asyncio.to_thread(has_begun.wait, 60)
         await pass_time(5)
         outcome = await sending
@@ -194,34 +168,24 @@ async def test_a_connection_that_is_not_made_is_given_up_sooner(pass_time: PassT
     assert outcome == Outcome(Verdict.FAILED, "no connection in time")
 
 
-async def test_a_broken_connection_is_a_failure(receiver: WebhookReceiver) -> None:
+async def test_a_receiver_without_an_answer_port_name_or_valid_tls_is_a_failure(
+    receiver: WebhookReceiver,
+) -> None:
     receiver.otherwise = reset
-
-    outcome = await send(receiver.url())
-
-    assert outcome == Outcome(Verdict.FAILED, "the connection was closed before an answer")
-
-
-async def test_a_receiver_without_port_name_or_tls_is_a_failure(receiver: WebhookReceiver) -> None:
-    async with open_receiver() as other:
-        closed = other.url()
-
+    assert await send(receiver.url()) == Outcome(Verdict.FAILED, "the connection was closed before an answer")
+    async with open_receiver(tls=self_signed("127.0.0.1")) as other:
+        assert await send(other.url().replace("http:", "https:")) == Outcome(
+            Verdict.FAILED, "the certificate is not valid: self-signed certificate"
+        )
+        assert other.requests == []
     for url, reason in (
-        (closed, "no connection: "),
+        (other.url(), "no connection: "),
         ("http://" + "a" * 64 + ".invalid/", "the name does not resolve: "),
         (receiver.url().replace("http:", "https:"), "no TLS connection: "),
     ):
         outcome = await send(url)
         assert outcome.verdict is Verdict.FAILED
         assert outcome.reason.startswith(reason)
-
-
-async def test_an_untrusted_certificate_is_a_failure() -> None:
-    async with open_receiver(tls=self_signed("127.0.0.1")) as receiver:
-        outcome = await send(receiver.url().replace("http:", "https:"))
-
-        assert outcome == Outcome(Verdict.FAILED, "the certificate is not valid: self-signed certificate")
-        assert receiver.requests == []
 
 
 async def test_an_unexpected_error_is_logged_without_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +197,7 @@ async def test_an_unexpected_error_is_logged_without_the_url(monkeypatch: pytest
         raise RuntimeError(secret_url)
 
     async with WebhookSender(OPEN, look_up=broken) as webhooks:
-        outcome = await webhooks.send(OutgoingMessage("message-1", "http://host.test/", b"{}", HOOK), 0)
+        outcome = await webhooks.send(message_to("http://host.test/"), 0)
 
     assert outcome == Outcome(Verdict.FAILED, "the request failed: RuntimeError")
     (call,) = log.calls
@@ -284,26 +248,21 @@ def secret_of(size: int) -> str:
     return "whsec_" + base64.b64encode(bytes(range(size))).decode()
 
 
-def test_the_published_vector_is_reproduced() -> None:
-    headers = WebhookSigner(SECRET).headers(
-        "msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}', 1_614_265_330_000
-    )
+def test_the_published_vector_is_reproduced_and_a_second_secret_signs_beside_the_first() -> None:
+    previous = secret_of(32)
+    vector = ("msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}', 1_614_265_330_000)
+    signature = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
-    assert headers == {
+    assert WebhookSigner(SECRET).headers(*vector) == {
         "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
         "webhook-timestamp": "1614265330",
-        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+        "webhook-signature": signature,
     }
-
-
-def test_a_receiver_with_either_of_two_secrets_accepts_it() -> None:
-    previous = secret_of(32)
-    headers = WebhookSigner(SECRET, previous).headers("msg_1", b"{}", time.time_ns() // 1_000_000)
-
+    signer = WebhookSigner(SECRET, previous)
+    assert signer.headers(*vector)["webhook-signature"].split()[0] == signature
+    headers = signer.headers("msg_1", b"{}", time.time_ns() // 1_000_000)
     for secret in (SECRET, previous):
         Webhook(secret).verify(b"{}", headers)
-    alone = WebhookSigner(SECRET).headers("msg_1", b"{}", int(headers["webhook-timestamp"]) * 1000)
-    assert headers["webhook-signature"].split()[0] == alone["webhook-signature"]
 
 
 @each_row(
