@@ -10,12 +10,19 @@ from bridge_server.kernel.events import Events
 from bridge_server.storage.postgres.database import PostgresDatabase
 from tests.support.drivers import notes_url
 from tests.support.postgres import PostgresServer
+from tests.support.proxies import CuttingProxy, open_cutting_proxy
 
 
 @pytest.fixture
 async def url(postgres: PostgresServer) -> str:
     """Of a database with the tables, which is empty."""
     return await notes_url(postgres)
+
+
+@pytest.fixture
+async def proxy(url: str) -> AsyncIterator[CuttingProxy]:
+    async with open_cutting_proxy(url) as proxy:
+        yield proxy
 
 
 @pytest.fixture

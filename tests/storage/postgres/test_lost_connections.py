@@ -23,7 +23,7 @@ from bridge_server.storage.postgres.statements import Texts
 from tests.storage.notes import put, text_of
 from tests.storage.postgres.test_wake_ups import running
 from tests.support.postgres import connected, needs_postgres
-from tests.support.proxies import CuttingProxy, open_cutting_proxy
+from tests.support.proxies import CuttingProxy
 from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
@@ -32,20 +32,12 @@ pytestmark = needs_postgres
 # A kept connection whose end asyncpg keeps to itself is replaced, as any other.
 
 NAME = "bridge-server/kept"
-NEVER = 1_000.0
-SLEEPS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'PgSleep'"
 
 
 @pytest.fixture(autouse=True)
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """No look of every half second finds what is lost."""
-    monkeypatch.setattr(connection, "_CHECK_SECONDS", NEVER)
-
-
-@pytest.fixture
-async def proxy(url: str) -> AsyncIterator[CuttingProxy]:
-    async with open_cutting_proxy(url) as proxy:
-        yield proxy
+    monkeypatch.setattr(connection, "_CHECK_SECONDS", 1_000.0)
 
 
 @asynccontextmanager
@@ -69,7 +61,6 @@ async def test_a_connection_that_is_used_between_last_words_and_end_is_replaced(
     async with kept_connection(partial(connect, proxy.url, NAME)) as link:
         wire = link.wire
         await hear_last_words(proxy, [wire])
-
         with pytest.raises(asyncpg.InternalClientError):
             await wire.fetchval("SELECT 1")
 
@@ -85,29 +76,26 @@ async def test_a_database_has_its_connections_again(proxy: CuttingProxy, events:
         links = [database._lane_links[0], *database._readers._idle]
         former = [link.wire for link in links]
         await hear_last_words(proxy, former)
-
-        with pytest.raises(UnavailableError):
-            await database.transaction(put("a", "text"))
-        for _ in former[1:]:
+        uses = [database.transaction(put("a", "text")), *(text_of(database, "a") for _ in former[1:])]
+        for use in uses:
             with pytest.raises(UnavailableError):
-                await text_of(database, "a")
+                await use
 
         await eventually(lambda: all(link.is_open and link.wire not in former for link in links))
-        assert await database.transaction(put("a", "text")) == "text"
-        assert await text_of(database, "a") == "text"
+        assert await database.transaction(put("a", "text")) == await text_of(database, "a") == "text"
 
 
 async def test_an_ear_and_a_bell_go_on(proxy: CuttingProxy) -> None:
     async with running(proxy.url) as process:
-        await process.touch(("session", "a"))
-        await eventually(lambda: process.bell.rings > 0)
-        rings = process.bell.rings
-        await hear_last_words(proxy, [process.ear.wire, process.bell._wire])
 
         async def is_rung() -> bool:
             process.bell.prove()
             return process.bell.rings > rings
 
+        await process.touch(("session", "a"))
+        await eventually(lambda: process.bell.rings > 0)
+        rings = process.bell.rings
+        await hear_last_words(proxy, [process.ear.wire, process.bell._wire])
         process.ear.check_now()
         await eventually(lambda: process.gaps > 0)
         await eventually(is_rung)
@@ -118,15 +106,13 @@ async def test_a_connection_that_has_ended_before_anyone_listens_is_none(url: st
     opened: list[Any] = []
 
     async def open_connection() -> Any:
-        wire = await connect(url, NAME)
-        opened.append(wire)
+        opened.append(await connect(url, NAME))
         if len(opened) == 2:
-            wire.terminate()
-        return wire
+            opened[1].terminate()
+        return opened[-1]
 
     async with kept_connection(open_connection) as link:
         link.drop()
-
         await eventually(lambda: link.is_open)
         assert link.wire is opened[2]
 
@@ -135,7 +121,8 @@ async def test_all_that_were_dropped_are_ended_not_only_the_last(url: str) -> No
     async with kept_connection(partial(connect, url, NAME)) as link, connected(url) as other:
 
         async def is_sleeping() -> bool:
-            return bool(await other.fetchval(SLEEPS, NAME))
+            sleeps = "SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'PgSleep'"
+            return bool(await other.fetchval(sleeps, NAME))
 
         async def is_ended() -> bool:
             return not await is_sleeping()
@@ -149,40 +136,32 @@ async def test_all_that_were_dropped_are_ended_not_only_the_last(url: str) -> No
         assert await is_sleeping(), "the server does not miss a client while it sleeps"
 
         await link.end_former(link.wire)
-
         await eventually(is_ended)
 
 
 # What a frozen process has left in the database is ended by the others.
 
 
-@asynccontextmanager
-async def session(url: str, name: str, statement: str = "SELECT 1") -> AsyncIterator[Any]:
-    """A session of that name that has run the statement, and then asks nothing."""
-    wire = await asyncpg.connect(url, server_settings={"application_name": name})
-    try:
-        await wire.execute(statement)
-        yield wire
-    finally:
-        wire.terminate()
-
-
 async def test_the_ear_of_a_silent_process_and_its_transactions_are_ended_and_nothing_else(url: str) -> None:
+    """They ask nothing after a statement each."""
     frozen, other = "bridge-server/7", "bridge-server/70"
     async with AsyncExitStack() as stack:
-        ear = await stack.enter_async_context(
-            session(url, name_of_ear(frozen), "SELECT pg_advisory_lock(1, 2)")
-        )
-        writing = await stack.enter_async_context(session(url, frozen, "BEGIN"))
+
+        async def session(name: str, statement: str) -> Any:
+            wire = await asyncpg.connect(url, server_settings={"application_name": name})
+            stack.callback(wire.terminate)
+            await wire.execute(statement)
+            return wire
+
+        ear = await session(name_of_ear(frozen), "SELECT pg_advisory_lock(1, 2)")
+        writing = await session(frozen, "BEGIN")
         left = [
-            await stack.enter_async_context(session(url, name, statement))
+            await session(name, statement)
             for name, statement in [(frozen, "SELECT 1"), (other, "BEGIN"), ("psql", "BEGIN")]
         ]
         async with connected(url) as wire:
             assert not await end_silent_sessions(wire, 3_600)
-
             assert await end_silent_sessions(wire, 0)
-
             await eventually(lambda: bool(ear.is_closed() and writing.is_closed()))
             assert await wire.fetchval("SELECT pg_try_advisory_lock(1, 2)")
             assert not await end_silent_sessions(wire, 0)

@@ -16,7 +16,6 @@ from bridge_server.settings.settings import Settings
 from bridge_server.storage.database import DatabaseAwayError, DatabaseRefusedError
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.storage.postgres import failures as refusals
-from bridge_server.storage.postgres.migrate import examined
 from tests.support.asking import ask
 from tests.support.command import run_command
 from tests.support.postgres import PostgresServer, connected, make_rooms, needs_postgres
@@ -28,9 +27,6 @@ from tests.support.waiting import eventually
 pytestmark = needs_postgres
 
 
-# What a server says at its start when its PostgreSQL database cannot be used.
-
-
 @pytest.fixture
 async def bare(postgres: PostgresServer) -> str:
     """A database without tables."""
@@ -39,7 +35,7 @@ async def bare(postgres: PostgresServer) -> str:
 
 @pytest.fixture
 async def weak_user(postgres: PostgresServer, bare: str) -> AsyncIterator[str]:
-    """The URL of that database for a user who owns nothing, and may hold two connections."""
+    """The URL of that database for a user who owns nothing."""
     async with connected(postgres.url) as connection:
         await connection.execute("DROP ROLE IF EXISTS weak")
         await connection.execute("CREATE ROLE weak LOGIN CONNECTION LIMIT 20")
@@ -60,41 +56,30 @@ async def refusal_of(url: str, tmp_path: Path) -> str:
     return said
 
 
-async def count_of_connections(url: str) -> int:
-    async with connected(url) as connection:
-        count: int = await connection.fetchval(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-            " AND pid <> pg_backend_pid()"
-        )
-        return count
-
-
-async def test_a_server_on_an_empty_database_makes_its_tables_and_lets_go_of_it(
+async def test_a_server_on_an_empty_database_makes_its_tables_and_lets_go_of_it_and_a_command_does_not(
     bare: str, tmp_path: Path
 ) -> None:
+    with pytest.raises(DatabaseRefusedError, match="has no tables: start the server"):
+        async with operations(Settings(data_dir=tmp_path, database=bare), may_create=False):
+            pass
+
     async with running_server(tmp_path / "data", database=bare) as server:
         await server.open_session()
 
     async with connected(bare) as connection:
+        others = "datname = current_database() AND pid <> pg_backend_pid()"
+
+        async def all_closed() -> bool:
+            return not await connection.fetchval(f"SELECT count(*) FROM pg_stat_activity WHERE {others}")
+
+        await eventually(all_closed)
         assert await connection.fetchval("SELECT count(*) FROM sessions") == 1
-
-    async def all_closed() -> bool:
-        return await count_of_connections(bare) == 0
-
-    await eventually(all_closed)
-
-
-async def test_a_command_does_not_make_the_tables(bare: str, tmp_path: Path) -> None:
-    with pytest.raises(DatabaseRefusedError, match="has no tables: start the server"):
-        async with operations(Settings(data_dir=tmp_path, database=bare), may_create=False):
-            pass
 
 
 async def test_no_server_there(tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"postgresql://bridge:sesame@127.0.0.1:{unused.getsockname()[1]}/bridge"
-
         said = await refusal_of(url, tmp_path)
 
     assert "cannot be reached" in said
@@ -102,51 +87,42 @@ async def test_no_server_there(tmp_path: Path) -> None:
     assert "sesame" not in said
 
 
-async def test_a_user_without_permission(weak_user: str, tmp_path: Path) -> None:
+async def test_a_user_without_permission_or_with_too_few_connections(
+    postgres: PostgresServer, weak_user: str, tmp_path: Path
+) -> None:
     said = await refusal_of(weak_user, tmp_path)
-
     assert "permission denied" in said
     assert "must be allowed to create tables" in said
 
-
-async def test_too_few_connections(postgres: PostgresServer, weak_user: str, tmp_path: Path) -> None:
     async with connected(postgres.url) as connection:
         await connection.execute("ALTER ROLE weak CONNECTION LIMIT 2")
-
-    assert "allows 2 connections, and each process of the server needs 9" in await refusal_of(
-        weak_user, tmp_path
-    )
+    said = await refusal_of(weak_user, tmp_path)
+    assert "allows 2 connections, and each process of the server needs 9" in said
 
 
-async def test_a_newer_schema(bare: str, tmp_path: Path) -> None:
+async def test_a_newer_schema_or_an_older_server(
+    bare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with connected(bare) as connection:
         await make_rooms(connection)
         await connection.execute("INSERT INTO schema_versions VALUES (9999, 9999, 0)")
-
     assert "schema version 9999" in await refusal_of(bare, tmp_path)
 
-
-async def test_a_server_that_is_too_old(bare: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refusals, "_OLDEST_SERVER", 99)
-
-    with pytest.raises(DatabaseRefusedError, match="99 is the oldest that works: upgrade its server"):
-        async with examined(bare):
-            pass
+    assert "99 is the oldest that works: upgrade its server" in await refusal_of(bare, tmp_path)
 
 
-async def test_another_encoding(postgres: PostgresServer) -> None:
+async def test_another_encoding(postgres: PostgresServer, tmp_path: Path) -> None:
     async with connected(postgres.url) as connection:
         await connection.execute("DROP DATABASE IF EXISTS ascii")
         await connection.execute(
             "CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C'"
         )
-    try:
-        with pytest.raises(DatabaseRefusedError, match="is encoded as SQL_ASCII: create it anew"):
-            async with examined(postgres.url_of("ascii")):
-                pass
-    finally:
-        async with connected(postgres.url) as connection:
+        try:
+            said = await refusal_of(postgres.url_of("ascii"), tmp_path)
+        finally:
             await connection.execute("DROP DATABASE ascii")
+    assert "is encoded as SQL_ASCII: create it anew" in said
 
 
 @each_row(
@@ -179,34 +155,28 @@ def test_errors_of_the_server_and_the_network_have_texts_and_some_pass(
         refusals.refusals_explained("postgresql://b:c@h/d"),
     ):
         raise error
-
     assert isinstance(caught.value, DatabaseAwayError) is passes
 
 
-@each_row(("command", "instead"), [("backup", "pg_dump"), ("restore", "pg_restore")])
-def test_copies_of_the_file_are_refused(tmp_path: Path, command: str, instead: str) -> None:
+def test_copies_of_the_file_are_refused(tmp_path: Path) -> None:
     environment = {"BRIDGE_DATABASE": "postgresql://bridge@127.0.0.1:1/bridge"}
-
-    finished = run_command(
-        command, tmp_path / "file", "--data-dir", tmp_path / "data", environment=environment
-    )
-
-    assert finished.exit_code == 2
-    assert instead in finished.err
+    for command, instead in (("backup", "pg_dump"), ("restore", "pg_restore")):
+        finished = run_command(
+            command, tmp_path / "file", "--data-dir", tmp_path / "data", environment=environment
+        )
+        assert (finished.exit_code, instead in finished.err) == (2, True), command
 
 
 async def test_config_check_and_doctor_connect(bare: str, tmp_path: Path) -> None:
-    environment = {"BRIDGE_DATABASE": bare}
-
     def run(*arguments: str) -> Any:
-        return run_command(*arguments, "--data-dir", str(tmp_path), environment=environment)
+        return run_command(*arguments, "--data-dir", tmp_path, environment={"BRIDGE_DATABASE": bare})
 
     checked = await asyncio.to_thread(run, "config", "check")
-    examined_ = await asyncio.to_thread(run, "doctor")
+    examined = await asyncio.to_thread(run, "doctor")
 
     assert (checked.exit_code, checked.err) == (0, "")
     assert f"host={parse_qs(urlsplit(bare).query)['host'][0]}" in checked.out
-    assert any("database" in line and "answers" in line for line in examined_.out.splitlines())
+    assert any("database" in line and "answers" in line for line in examined.out.splitlines())
 
 
 # The database crashes under load and comes back: 503 meanwhile, and what was answered is there.
@@ -262,17 +232,18 @@ async def test_a_login_that_is_refused_later_is_named(cluster: PostgresCluster, 
     access = cluster.data / "pg_hba.conf"
     access.write_text(f"local all guarded scram-sha-256\n{access.read_text()}")
     url = cluster.url().replace("bridge@", "guarded:sesame@", 1)
-    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guarded'"
     async with connected(cluster.url()) as wire:
         await wire.execute("CREATE ROLE guarded SUPERUSER LOGIN PASSWORD 'sesame'")
         await wire.execute("SELECT pg_reload_conf()")
         async with running_server(tmp_path / "data", database=url) as server:
             await wire.execute("ALTER ROLE guarded PASSWORD 'another'")
+            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guarded'"
             await wire.execute(end)
-            await until_readiness(server, 503, b"refuses the login: correct the user and the password")
-            with pytest.raises(DatabaseRefusedError, match=r"refuses the login .*: correct the user"):
-                async with running_server(tmp_path / "other", database=url):
-                    pass
+            refusal = "refuses the login: correct the user and the password"
+            await until_readiness(server, 503, refusal.encode())
+            said = await refusal_of(url, tmp_path / "other")
+            assert "refuses the login" in said
+            assert ": correct the user" in said
 
             await wire.execute("ALTER ROLE guarded PASSWORD 'sesame'")
             await until_readiness(server, 200, b"ready\n")
