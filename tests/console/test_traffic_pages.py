@@ -6,7 +6,6 @@ import html
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -17,7 +16,7 @@ import pytest
 from bridge_server.console.sessions import qr_image
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
-from tests.support.console_client import ConsoleClient, elements
+from tests.support.console_client import ConsoleClient, check_texts, elements, found, words
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import Identity, irn_connected
@@ -37,27 +36,18 @@ def bridge(server: RunningServer) -> BridgeClient:
 
 def rows(page: str) -> list[str]:
     """The texts of the list's rows, newest first."""
-    found = re.findall(r'<tr id="request-[\d-]+".*?</tr>', page, re.DOTALL)
-    return [" ".join(re.sub(r"<[^>]*>", " ", row).split()) for row in found]
+    return [words(row) for row in re.findall(r'<tr id="request-[\d-]+".*?</tr>', page, re.DOTALL)]
 
 
-def number_of(page: str, text: str) -> str:
-    """The number of the newest request whose row has the text, and its process on PostgreSQL."""
-    found = [row for row in re.findall(r'<tr id="request-.*?</tr>', page, re.DOTALL) if text in row]
-    number = re.search(rf'href="{PATH}/(\d+[^"]*)"', found[0])
-    assert number is not None
-    return number[1]
-
-
-async def shown(console: ConsoleClient, text: str) -> str:
-    """The page of the newest request whose row has the text."""
-    return await console.page(f"{PATH}/{number_of(await console.page(PATH), text)}")
+async def place_of(console: ConsoleClient, text: str) -> str:
+    """The path of the newest request whose row has the text."""
+    page = await console.page(PATH)
+    found_rows = [row for row in re.findall(r'<tr id="request-.*?</tr>', page, re.DOTALL) if text in row]
+    return found(rf'href="({PATH}/\d+[^"]*)"', found_rows[0])
 
 
 def repeated(page: str, language: str) -> str:
-    found = re.search(rf'<pre id="as-{language}"[^>]*>(.*?)</pre>', page, re.DOTALL)
-    assert found is not None
-    return html.unescape(found[1])
+    return found(rf'<pre id="as-{language}"[^>]*>(.*?)</pre>', page)
 
 
 async def test_requests_are_listed_newest_first_and_shown_with_headers_bodies_and_problem(
@@ -68,17 +58,13 @@ async def test_requests_are_listed_newest_first_and_shown_with_headers_bodies_an
     await bridge.post_call(session_id, payload="sealed", dapp_name="")
 
     listed = rows(await console.page(PATH))
-    page = await shown(console, "call/new")
+    page = await console.page(await place_of(console, "call/new"))
 
     assert [line.split(" ", 3)[2] for line in listed] == ["dapp", "wallet", "dapp"]
-    assert f"POST /session/{session_id[:8]}…/call/new 400" in listed[0]
-    assert "#/dappName" in listed[0]
+    check_texts(listed[0], f"POST /session/{session_id[:8]}…/call/new 400", "#/dappName")
     assert session_id not in "".join(listed)
-    assert "<h3>Problem</h3>" in page
-    assert "<code>#/dappName</code>" in page
-    assert "<dt>Content-Type</dt><dd>application/json</dd>" in page
-    assert "sealed</textarea>" in page
-    assert '"dappName": ""' in html.unescape(page)
+    check_texts(page, "<h3>Problem</h3>", "<code>#/dappName</code>", "sealed</textarea>")
+    check_texts(html.unescape(page), "<dt>Content-Type</dt><dd>application/json</dd>", '"dappName": ""')
 
 
 async def test_a_filter_and_a_kind_choose_requests(console: ConsoleClient, bridge: BridgeClient) -> None:
@@ -92,14 +78,10 @@ async def test_a_filter_and_a_kind_choose_requests(console: ConsoleClient, bridg
     assert "404" in missing
     page = await console.page(f"{PATH}?filter=status:404&only=rpc")
     assert rows(page) == []
-    assert "No request passes the filter." in page
-    assert f'data-stream="{PATH}/stream?filter=status%3A404&amp;only=rpc"' in page
-    unknown = await console.get(f"{PATH}?filter=colour:red%22")
-    page = unknown.body.decode()
-    assert unknown.status == 400
-    assert "does not know colour:" in page
-    assert 'value="colour:red&#34;"' in page
-    assert 'data-stream=""' in page
+    check_texts(page, "No request passes the filter.")
+    check_texts(page, f'data-stream="{STREAM}?filter=status%3A404&amp;only=rpc"')
+    unknown = await console.page(f"{PATH}?filter=colour:red%22", 400)
+    check_texts(unknown, "does not know colour:", 'value="colour:red&#34;"', 'data-stream=""')
 
 
 async def test_older_requests_are_on_other_pages_and_one_that_is_not_kept_leaves_the_list(
@@ -107,19 +89,15 @@ async def test_older_requests_are_on_other_pages_and_one_that_is_not_kept_leaves
 ) -> None:
     for _ in range(101):
         await bridge.get("/hello")
-    first = await console.page(PATH)
-    after = re.search(r'\?after=([^"]+)"', first)
-    assert after is not None
 
-    second = await console.page(f"{PATH}?after={after[1]}")
-    missing = await console.get(f"{PATH}/999999")
+    first = await console.page(PATH)
+    second = await console.page(PATH + found(r'(\?after=[^"]+)"', first))
+    missing = await console.page(f"{PATH}/999999", 404)
 
     assert (len(rows(first)), len(rows(second))) == (100, 1)
-    assert 'data-stream=""' in second
+    check_texts(second, 'data-stream=""')
     assert len(rows(await console.page(f"{PATH}?after=x"))) == 100
-    assert missing.status == 404
-    assert "No request of this number is among the last 2000." in missing.body.decode()
-    assert "<live-traffic" in missing.body.decode()
+    check_texts(missing, "No request of this number is among the last 2000.", "<live-traffic")
 
 
 async def test_the_lifetime_of_a_call_goes_across_requests(
@@ -127,7 +105,7 @@ async def test_the_lifetime_of_a_call_goes_across_requests(
 ) -> None:
     session_id = await bridge.open_session()
     call_id = await bridge.request_call(session_id)
-    place = f"{PATH}/{number_of(await console.page(PATH), 'call/new')}"
+    place = await place_of(console, "call/new")
     waiting = await console.page(place)
     await bridge.calls(session_id)
     await bridge.answer(call_id)
@@ -135,8 +113,7 @@ async def test_the_lifetime_of_a_call_goes_across_requests(
 
     answered = await console.page(place)
 
-    assert f'data-call="{call_id}"' in waiting
-    assert "Answer as the wallet" in waiting
+    check_texts(waiting, f'data-call="{call_id}"', "Answer as the wallet")
     assert "Answer as the wallet" not in answered
     life = answered.partition("Lifetime of the call")[2].partition("</table>")[0]
     steps = re.findall(r'<th scope="row">(?:<a [^>]*>)?([^<]*)', life)
@@ -149,8 +126,7 @@ async def test_a_request_is_repeated_as_it_was(
 ) -> None:
     session_id = await bridge.open_session()
     await bridge.post_call(session_id, payload="it's \\ $HOME `x` {1,2}", dapp_name=HOSTILE)
-    page = await shown(console, "call/new")
-    text = repeated(page, language)
+    text = repeated(await console.page(await place_of(console, "call/new")), language)
     script = tmp_path / "repeated.mjs"
     script.write_text(text, "utf-8")
     commands = {
@@ -175,28 +151,24 @@ async def test_neither_a_token_nor_a_body_that_is_not_kept_whole_is_repeated(
 ) -> None:
     await ask(server, "POST", "/v1/shop/mark-all-as-read", b"{}", {"Authorization": "Bearer very-secret"})
     await bridge.update(await bridge.open_session(), payload="x" * 20_000)
-    listed = await console.page(PATH)
 
-    page = await console.page(f"{PATH}/{number_of(listed, 'mark-all-as-read')}")
-    large = await console.page(f"{PATH}/{number_of(listed, 'PUT')}")
+    page = await console.page(await place_of(console, "mark-all-as-read"))
+    large = await console.page(await place_of(console, "PUT"))
 
-    assert "very-secret" not in page
-    assert "Authorization: Bearer TOKEN" in repeated(page, "curl")
-    assert "Put the token in the place of TOKEN." in page
-    assert "of which the first 16 KiB are kept" in large
-    assert "<h3>Repeat</h3>" not in large
+    check_texts(page, "Put the token in the place of TOKEN.", hidden=("very-secret",))
+    check_texts(repeated(page, "curl"), "Authorization: Bearer TOKEN")
+    check_texts(large, "of which the first 16 KiB are kept", hidden=("<h3>Repeat</h3>",))
 
 
 async def test_texts_of_clients_are_only_text(console: ConsoleClient, bridge: BridgeClient) -> None:
     session_id = await bridge.open_session()
     await bridge.post_call(session_id, payload=HOSTILE, dapp_name=HOSTILE)
-    await bridge.get("/%3Cscript%3E/<img src=x>".replace(" ", "%20"))
-    listed = await console.page(PATH)
+    await bridge.get("/%3Cscript%3E/<img%20src=x>")
 
-    for page in (listed, await console.page(f"{PATH}/{number_of(listed, 'call/new')}")):
-        assert "<script>alert" not in page
+    for path in (PATH, await place_of(console, "call/new")):
+        page = await console.page(path)
+        check_texts(page, "U+202E", hidden=("<script>alert",))
         assert not [tag for tag, _ in elements(page) if tag == "img"]
-        assert "U+202E" in page
 
 
 async def next_row(stream: aiohttp.StreamReader) -> dict[str, object]:
@@ -234,9 +206,9 @@ async def test_the_stream_goes_on_after_a_change_and_refuses_what_means_nothing(
         row = await next_row(stream)
 
     assert row["request"] == "GET /info"
-    assert (await console.get(f"{PATH}/stream?filter=colour:red")).status == 400
-    assert (await console.get(f"{PATH}/stream?since=x")).status == 400
-    assert (await ConsoleClient(console.server).get(f"{PATH}/stream")).status == 401
+    await console.page(f"{STREAM}?filter=colour:red", 400)
+    await console.page(f"{STREAM}?since=x", 400)
+    await ConsoleClient(console.server).page(STREAM, 401)
 
 
 async def test_in_production_ids_are_shortened_and_nothing_is_kept_of_bodies(tmp_path: Path) -> None:
@@ -246,29 +218,24 @@ async def test_in_production_ids_are_shortened_and_nothing_is_kept_of_bodies(tmp
         call_id = await bridge.request_call(session_id, payload="sealed")
         await bridge.session(session_id)
         listed = await console.page(PATH)
-        call = await console.page(f"{PATH}/{number_of(listed, 'call/new')}")
-        read = await console.page(f"{PATH}/{number_of(listed, 'GET')}")
+        call = await console.page(await place_of(console, "call/new"))
+        read = await console.page(await place_of(console, "GET"))
 
     for page in (listed, call, read):
-        assert session_id not in page
-        assert call_id not in page
-        assert "sealed<" not in page
-    assert "Lifetime of the call" in call
-    assert "Answer as the wallet" not in call
-    assert "Headers and bodies are kept in test mode alone." in call
-    assert "<h3>Repeat</h3>" not in call
-    assert "Ids are shortened" in read
+        check_texts(page, hidden=(session_id, call_id, "sealed<"))
+    check_texts(call, "Lifetime of the call", "Headers and bodies are kept in test mode alone.")
+    check_texts(call, hidden=("Answer as the wallet", "<h3>Repeat</h3>"))
+    check_texts(read, "Ids are shortened")
     async with running_server(tmp_path / "other", console=True, traffic=False) as server:
         console = await ConsoleClient(server).sign_in()
-        assert "<code>traffic = on</code>" in await console.page(PATH)
-        assert [(await console.get(f"{PATH}{each}")).status for each in ("/stream", "/1")] == [404, 404]
+        check_texts(await console.page(PATH), "<code>traffic = on</code>")
+        for path in (STREAM, f"{PATH}/1"):
+            await console.page(path, 404)
 
 
-async def place_of(console: ConsoleClient) -> str:
-    """The path of the newest session."""
-    found = re.search(rf'href="({SESSIONS}/[^"?]+)"', await console.page(SESSIONS))
-    assert found is not None
-    return html.unescape(found[1])
+async def newest_session(console: ConsoleClient) -> str:
+    """The path of its page."""
+    return found(rf'href="({SESSIONS}/[^"?]+)"', await console.page(SESSIONS))
 
 
 async def test_topics_of_2x_are_listed_below_and_lead_to_their_traffic(console: ConsoleClient) -> None:
@@ -277,14 +244,13 @@ async def test_topics_of_2x_are_listed_below_and_lead_to_their_traffic(console: 
         await dapp.subscribe(topic)
         await dapp.publish(topic, tag=1108)
         page = await console.page(SESSIONS)
-        traffic = await console.page(f"/console/traffic?filter={topic[:8]}")
+        traffic = await console.page(f"{PATH}?filter={topic[:8]}")
 
-    row = re.findall(rf"<tr>\s*<th[^>]*><a [^>]*>{topic[:8]}….*?</tr>", page, re.DOTALL)[0]
-    words = " ".join(re.sub("<[^>]*>", " ", row).split()).split()
-    assert words[:5] == [f"{topic[:8]}…", "session", "1", "1", "1"]
+    row = found(rf"<tr>\s*<th[^>]*>(<a [^>]*>{topic[:8]}….*?)</tr>", page)
+    assert words(row).split()[:5] == [f"{topic[:8]}…", "session", "1", "1", "1"]
+    check_texts(row, f'href="{PATH}?filter={topic[:8]}"', hidden=(topic,))
     assert topic not in page
-    assert f'href="/console/traffic?filter={topic[:8]}"' in row
-    assert "2.x irn_publish, tag 1108, 7 B" in traffic
+    check_texts(traffic, "2.x irn_publish, tag 1108, 7 B")
 
 
 async def test_sessions_are_listed_without_their_ids_page_by_page(
@@ -297,19 +263,13 @@ async def test_sessions_are_listed_without_their_ids_page_by_page(
     for _ in range(25):
         await bridge.open_session()
     first = await console.page(SESSIONS)
-    after = re.search(r"\?after=(\d+)", first)
-    assert after is not None
-    second = await console.page(f"{SESSIONS}?after={after[1]}")
+    second = await console.page(SESSIONS + found(r"(\?after=\d+)", first))
 
-    assert 'lives: <a href="/docs/connect">' in nothing
-    assert "No client of 2.x is subscribed to a topic." in nothing
-    assert session_id not in one
-    assert f"{session_id[:8]}…" in one
-    assert "<bdi>&lt;b&gt;Dapp&lt;/b&gt;</bdi>" in one
-    assert re.search(r'data-label="Calls waiting" class="number">1<', one)
-    assert "No session lives." not in one
+    check_texts(nothing, 'lives: <a href="/docs/connect">', "No client of 2.x is subscribed to a topic.")
+    check_texts(one, f"{session_id[:8]}…", "<bdi>&lt;b&gt;Dapp&lt;/b&gt;</bdi>")
+    check_texts(one, 'data-label="Calls waiting" class="number">1<', hidden=(session_id, "No session lives."))
     assert (first.count('data-label="Dapp"'), second.count('data-label="Dapp"')) == (25, 1)
-    assert (await console.get(f"{SESSIONS}?after=x")).status == 400
+    await console.page(f"{SESSIONS}?after=x", 400)
 
 
 async def test_a_session_has_its_timeline_and_its_requests_until_the_operator_ends_it(
@@ -319,27 +279,24 @@ async def test_a_session_has_its_timeline_and_its_requests_until_the_operator_en
     await bridge.update(session_id)
     call_id = await bridge.request_call(session_id)
     await bridge.answer(call_id)
+    place = await newest_session(console)
 
-    page = await console.page(await place_of(console))
+    page = await console.page(place)
 
     timeline = page.partition("<h3>Timeline</h3>")[2].partition("</table>")[0]
     assert re.findall(r'<th scope="row">(.*?)</th>', timeline) == ["opened", "asked", "answered", "expires"]
-    assert f"PUT /session/{session_id[:8]}…" in page
-    assert f"POST /call-status/{call_id[:8]}…/new" in page
-    assert "has approved or rejected it" in page
-    assert session_id not in page
-    link = re.search(r'href="(/console/traffic/\d+\?filter=session:[^"]+)"', page)
-    assert link is not None
-    assert (await console.page(link[1])).count('<tr id="request-') == 3
-    place = await place_of(console)
-    assert "The session is ended, with its calls." in await console.change(place, "end")
+    check_texts(page, f"PUT /session/{session_id[:8]}…", f"POST /call-status/{call_id[:8]}…/new")
+    check_texts(page, "has approved or rejected it", hidden=(session_id,))
+    request = await console.page(found(r'href="(/console/traffic/\d+\?filter=session:[^"]+)"', page))
+    assert request.count('<tr id="request-') == 3
+    check_texts(await console.change(place, "end"), "The session is ended, with its calls.")
     assert (await bridge.session(session_id)).status == 404
-    assert (await console.get(place)).status == 404
+    await console.page(place, 404)
 
 
 async def test_a_pairing_uri_is_drawn_once_and_not_kept(console: ConsoleClient, bridge: BridgeClient) -> None:
     await bridge.open_session()
-    place = await place_of(console)
+    place = await newest_session(console)
     drawn = await console.change(place, "qr", uri=f" {URI} ")
 
     (image,) = [attributes for tag, attributes in elements(drawn) if tag == "img"]
@@ -351,62 +308,40 @@ async def test_a_pairing_uri_is_drawn_once_and_not_kept(console: ConsoleClient, 
     assert "script" not in text
     assert "key=41791102" not in drawn
     assert "data:image" not in await console.page(place)
-    assert "41791102" not in await console.page("/console/traffic")
+    assert "41791102" not in await console.page(PATH)
     for uri in ("", "https://example.org", "javascript:alert(1)", "wc:" + "x" * 2_000):
-        answer = await console.send(place, "qr", uri=uri)
-        assert answer.status == 400
-        assert "A pairing URI" in answer.body.decode()
-
-
-@pytest.fixture
-async def proxied(tmp_path: Path) -> AsyncIterator[ConsoleClient]:
-    """The console of a server behind a proxy, so that tests choose the addresses of clients."""
-    async with running_server(
-        tmp_path / "data", console=True, trusted_proxies=["127.0.0.1"], quota_exempt=["127.0.0.0/8"]
-    ) as server:
-        yield await ConsoleClient(server).sign_in()
-
-
-async def ask_from(server: RunningServer, address: str, method: str, path: str) -> int:
-    return (await ask(server, method, path, headers={"X-Forwarded-For": address})).status
+        check_texts(await console.refused(place, "qr", uri=uri), "A pairing URI")
 
 
 def addresses(page: str) -> list[str]:
     return re.findall(r'<th scope="row" class="mono"><a [^>]*>([^<]*)</a>', page)
 
 
-async def test_addresses_are_listed_by_the_figure_that_is_chosen(proxied: ConsoleClient) -> None:
-    server = proxied.server
-    for _ in range(3):
-        await ask_from(server, "192.0.2.1", "GET", "/hello")
-    await ask_from(server, "2001:db8::7", "POST", "/session/new")
+async def test_addresses_are_listed_by_the_figure_that_is_chosen(tmp_path: Path) -> None:
+    trusted = {"trusted_proxies": ["127.0.0.1"], "quota_exempt": ["127.0.0.0/8"]}
+    async with running_server(tmp_path / "data", console=True, **trusted) as server:
+        console = await ConsoleClient(server).sign_in()
+        for _ in range(3):
+            await ask(server, "GET", "/hello", headers={"X-Forwarded-For": "192.0.2.1"})
+        await ask(server, "POST", "/session/new", headers={"X-Forwarded-For": "2001:db8::7"})
 
-    by_requests = await proxied.page(CLIENTS)
-    by_sessions = await proxied.page(f"{CLIENTS}?by=sessions&last=start")
-    link = re.search(r'href="(/console/clients/2001[^"]*)"', by_requests)
-    assert link is not None
-    network = await proxied.page(link[1].replace("&amp;", "&"))
+        by_requests = await console.page(CLIENTS)
+        by_sessions = await console.page(f"{CLIENTS}?by=sessions&last=start")
+        network = await console.page(found(r'href="(/console/clients/2001[^"]*)"', by_requests))
 
     assert addresses(by_requests)[:2] == ["192.0.2.1", "2001:db8::/64"]
     assert addresses(by_sessions)[0] == "2001:db8::/64"
-    assert 'href="/console/clients?by=sessions&amp;last=start" aria-current="true"' in by_sessions
-    assert '<h2 class="mono">2001:db8::/64</h2>' in network
-    assert 'aria-current="true">2001:db8::/64' in network
+    check_texts(by_sessions, 'href="/console/clients?by=sessions&amp;last=start" aria-current="true"')
+    check_texts(network, '<h2 class="mono">2001:db8::/64</h2>', 'aria-current="true">2001:db8::/64')
 
 
 async def test_a_query_of_clients_that_means_nothing_says_so_and_the_list_stays(
     console: ConsoleClient,
 ) -> None:
     for query in ("?by=weight", "?last=2y", "?last="):
-        answer = await console.get(CLIENTS + query)
-
-        assert answer.status == 400
-        assert "The query parameter" in answer.body.decode()
-        assert 'id="list"' in answer.body.decode()
-    nobody = await console.get(f"{CLIENTS}/nobody")
-    assert nobody.status == 400
-    assert "is no address of a client" in nobody.body.decode()
-    assert "<code>quota_exempt</code>" in await console.page(f"{CLIENTS}/127.0.0.1")
+        check_texts(await console.page(CLIENTS + query, 400), "The query parameter", 'id="list"')
+    check_texts(await console.page(f"{CLIENTS}/nobody", 400), "is no address of a client")
+    check_texts(await console.page(f"{CLIENTS}/127.0.0.1"), "<code>quota_exempt</code>")
     await console.get("/openapi.json")
     heavy = await console.page(f"{CLIENTS}?by=bytes")
     assert re.search(r'data-label="Bytes" class="number">\d+\N{NO-BREAK SPACE}\d{3}', heavy)

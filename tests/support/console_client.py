@@ -1,5 +1,6 @@
 """A browser without JavaScript, as far as the console's tests need one: cookies, forms, redirects."""
 
+import html
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -42,18 +43,16 @@ class ConsoleClient:
         return self
 
     async def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
-        return await self._ask("GET", path, None, headers)
+        return await self._ask("GET", path, headers)
 
-    async def page(self, path: str) -> str:
-        """The text of a page that must be there."""
+    async def page(self, path: str, status: int = 200) -> str:
+        """The text of a page that must be answered with this status."""
         answer = await self.get(path)
-        assert answer.status == 200, answer
+        assert answer.status == status, answer
         return answer.body.decode()
 
     async def form_token(self) -> str:
-        found = re.search(r'name="form_token" value="([^"]+)"', await self.page("/console/projects"))
-        assert found is not None
-        return found[1]
+        return found(r'name="form_token" value="([^"]+)"', await self.page("/console/projects"))
 
     async def send(
         self, path: str, do: str, headers: Mapping[str, str] | None = None, **fields: str
@@ -69,7 +68,13 @@ class ConsoleClient:
         headers: Mapping[str, str] | None = None,
         content_type: str = FORM,
     ) -> Answer:
-        return await self._ask("POST", path, urlencode(form).encode(), headers, content_type)
+        return await self._ask("POST", path, headers, urlencode(form).encode(), content_type)
+
+    async def refused(self, path: str, do: str, code: int = 400, **fields: str) -> str:
+        """Submit a form whose change must be refused; returns the page that is answered."""
+        answer = await self.send(path, do, None, **fields)
+        assert answer.status == code, answer
+        return answer.body.decode()
 
     async def change(self, path: str, do: str, **fields: str) -> str:
         """Submit a form whose change must be made; returns the page that follows."""
@@ -98,8 +103,8 @@ class ConsoleClient:
         self,
         method: str,
         path: str,
-        body: bytes | None,
         headers: Mapping[str, str] | None,
+        body: bytes | None = None,
         content_type: str = FORM,
     ) -> Answer:
         sent = {**self.cookie, **(headers or {})}
@@ -110,20 +115,31 @@ class ConsoleClient:
         return answer
 
 
-class _Elements(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-
-
 def elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
     """The elements of a page with their attributes, as a browser's parser sees them."""
-    parser = _Elements()
+    seen: list[tuple[str, dict[str, str | None]]] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attrs: seen.append((tag, dict(attrs)))  # type: ignore[method-assign]
     parser.feed(page)
-    return parser.found
+    return seen
+
+
+def found(pattern: str, page: str) -> str:
+    """What the group of the pattern matches first in the page, as a browser reads it."""
+    match = re.search(pattern, page, re.DOTALL)
+    assert match is not None, pattern
+    return html.unescape(match[1])
+
+
+def words(markup: str) -> str:
+    """The text between the tags."""
+    return " ".join(re.sub(r"<[^>]*>", " ", markup).split())
+
+
+def check_texts(page: str, *shown: str, hidden: tuple[str, ...] = ()) -> None:
+    """The page has each of the texts, and none of the hidden ones."""
+    assert [text for text in shown if text not in page] == []
+    assert [text for text in hidden if text in page] == []
 
 
 # Projects, types and subscribers that tests make through the console.
