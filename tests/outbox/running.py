@@ -112,7 +112,7 @@ async def running_outbox(
     clock: ManualClock,
     *,
     settings: SenderSettings = OPEN,
-    store_over: Callable[[OutboxStore], OutboxStore] = lambda store: store,
+    make_store: Callable[[Database], OutboxStore] = OutboxStore,
     on_gone: Callable[[OutgoingMessage], Awaitable[None]] | None = None,
     sender_over: Callable[[Sender], Sender] = lambda sender: sender,
     limits: Limits | None = None,
@@ -125,7 +125,7 @@ async def running_outbox(
         async def note_gone(message: OutgoingMessage) -> None:
             outbox.gone.append(message.url)
 
-        store, gone_handlers = store_over(OutboxStore(database)), {HOOK: on_gone or note_gone}
+        store, gone_handlers = make_store(database), {HOOK: on_gone or note_gone}
         delivery = partial(Delivery, store, sender_over(sender), clock, gone_handlers, lambda: 0.5)
         chosen = replace(limits or Limits(), grace_seconds=grace_seconds)
         dispatcher = Dispatcher(store, delivery, events, clock, limits=chosen)

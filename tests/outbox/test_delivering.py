@@ -13,7 +13,7 @@ from bridge_server.outbox.message_store import MessageStore
 from bridge_server.outbox.models import Claimant, DueMessage, OutgoingMessage, PendingQueue, Queue
 from bridge_server.outbox.queues import AllDestinations
 from bridge_server.outbox.store import OutboxStore, enqueue
-from bridge_server.storage.database import Transaction
+from bridge_server.storage.database import Database, Transaction
 from tests.outbox.running import HOOK, Outbox, Start
 from tests.support.clock import ManualClock
 from tests.support.waiting import eventually
@@ -24,19 +24,7 @@ def ids_at(receiver: WebhookReceiver) -> list[str]:
     return [request.headers["webhook-id"] for request in receiver.requests]
 
 
-async def test_a_delivered_message_is_forgotten(outbox: Outbox, receiver: WebhookReceiver) -> None:
-    await outbox.owe(receiver.url())
-
-    await receiver.got(1)
-    await outbox.comes_to("id", [])
-
-    async def is_counted() -> bool:
-        return outbox.dispatcher.figures() == {"due": 0, "dead": 0, "delivered": 1, "failed": 0}
-
-    await eventually(is_counted)
-
-
-async def test_a_message_of_a_failed_transaction_is_not_sent(
+async def test_a_delivered_message_is_forgotten_and_one_of_a_failed_transaction_is_not_sent(
     outbox: Outbox, receiver: WebhookReceiver
 ) -> None:
     def work() -> Transaction[None]:
@@ -45,10 +33,13 @@ async def test_a_message_of_a_failed_transaction_is_not_sent(
 
     with pytest.raises(LookupError):
         await outbox.database.transaction(work)
-    await outbox.owe(receiver.url(), prefix="done")
+    await outbox.owe(receiver.url())
 
     await outbox.comes_to("id", [])
-    assert ids_at(receiver) == ["done-0"]
+    assert ids_at(receiver) == ["message-0"]
+    await eventually(
+        lambda: outbox.dispatcher.figures() == {"due": 0, "dead": 0, "delivered": 1, "failed": 0}
+    )
 
 
 async def test_a_failed_message_is_sent_again_under_its_id_when_it_is_due(
@@ -86,21 +77,33 @@ async def test_a_receiver_that_asks_for_time_gets_it(outbox: Outbox, receiver: W
     assert ids_at(receiver)[2:] == ["message-0"]
 
 
-async def test_an_answer_of_410_ends_a_message_and_calls_the_handler_of_its_purpose(
-    outbox: Outbox, receiver: WebhookReceiver
+async def test_an_answer_of_410_ends_a_message_with_its_handler_and_a_log_without_the_rest_of_the_url(
+    outbox: Outbox, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    receiver.otherwise = status(410)
+    log = CapturingLogger()
+    monkeypatch.setattr(delivery, "log", log)
+    receiver.script.extend([status(500), status(410)])
+    url = receiver.url("/hush?token=hush")
+    await outbox.owe(url)
+    await outbox.comes_to("attempts", [(1,)])
+    await outbox.pass_time(5)
 
-    await outbox.owe(receiver.url("/gone?key=1"))
-
-    now_ms = outbox.clock.now_ms()
-    await outbox.comes_to(
-        "attempts, next_attempt_at_ms, died_at_ms, last_error",
-        [(1, None, now_ms, "the receiver answered 410")],
-    )
-    assert outbox.gone == [receiver.url("/gone?key=1")]
+    died = (2, None, outbox.clock.now_ms(), "the receiver answered 410")
+    await outbox.comes_to("attempts, next_attempt_at_ms, died_at_ms, last_error", [died])
+    assert outbox.gone == [url]
     await outbox.pass_time(10 * 86_400)
-    assert len(receiver.requests) == 1
+    assert len(receiver.requests) == 2
+    failed, dead = log.calls
+    assert (failed.method_name, failed.args) == ("info", ("webhook_failed",))
+    assert failed.kwargs == {
+        "destination": f"http://127.0.0.1:{receiver.port}",
+        "message_id": "message-0",
+        "attempt": 1,
+        "next_attempt_seconds": 5,
+        "reason": "the receiver answered 500",
+    }
+    assert (dead.method_name, dead.args) == ("warning", ("webhook_dead_letter",))
+    assert "hush" not in str(log.calls)
 
 
 async def test_an_answer_of_410_ends_a_message_even_if_its_handler_fails(
@@ -124,11 +127,8 @@ async def test_a_message_never_taken_becomes_a_dead_letter(outbox: Outbox, recei
         await outbox.comes_to("attempts, died_at_ms", [(attempts, None)])
         await outbox.pass_time(delay_seconds)
 
-    died_at_ms = outbox.clock.now_ms()
-    await outbox.comes_to(
-        "attempts, next_attempt_at_ms, died_at_ms, last_error",
-        [(len(DELAYS_SECONDS) + 1, None, died_at_ms, "the receiver answered 500")],
-    )
+    died = (len(DELAYS_SECONDS) + 1, None, outbox.clock.now_ms(), "the receiver answered 500")
+    await outbox.comes_to("attempts, next_attempt_at_ms, died_at_ms, last_error", [died])
     await outbox.pass_time(86_400)
     assert len(receiver.requests) == len(DELAYS_SECONDS) + 1
     # The row may be read before the dispatcher has heard of its commit.
@@ -137,44 +137,18 @@ async def test_a_message_never_taken_becomes_a_dead_letter(outbox: Outbox, recei
     )
 
 
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1/hook", "http://127.0.0.1:99999/", "hook"])
-async def test_a_url_that_cannot_be_used_is_a_dead_letter_at_once(outbox: Outbox, url: str) -> None:
-    await outbox.owe(url)
+async def test_a_url_that_cannot_be_used_is_a_dead_letter_at_once(outbox: Outbox) -> None:
+    await outbox.owe("ftp://127.0.0.1/hook", "http://127.0.0.1:99999/", "hook")
 
     reason = "the URL is not an absolute http or https URL"
-    await outbox.comes_to("died_at_ms, last_error", [(outbox.clock.now_ms(), reason)])
-
-
-async def test_the_log_names_the_destination_and_never_the_rest_of_the_url(
-    outbox: Outbox, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = CapturingLogger()
-    monkeypatch.setattr(delivery, "log", log)
-    receiver.script.extend([status(500), status(410)])
-    await outbox.owe(receiver.url("/hush?token=hush"))
-    await outbox.comes_to("attempts", [(1,)])
-    await outbox.pass_time(5)
-    await outbox.comes_to("attempts", [(2,)])
-
-    failed, dead = log.calls
-
-    assert (failed.method_name, failed.args) == ("info", ("webhook_failed",))
-    assert failed.kwargs == {
-        "destination": f"http://127.0.0.1:{receiver.port}",
-        "message_id": "message-0",
-        "attempt": 1,
-        "next_attempt_seconds": 5,
-        "reason": "the receiver answered 500",
-    }
-    assert (dead.method_name, dead.args) == ("warning", ("webhook_dead_letter",))
-    assert "hush" not in str(log.calls)
+    await outbox.comes_to("died_at_ms, last_error", [(outbox.clock.now_ms(), reason)] * 3)
 
 
 class RiggedStore(OutboxStore):
     """A store that fails, or acts after a read, when a test says so: no public door does that."""
 
-    def __init__(self, store: OutboxStore) -> None:
-        super().__init__(store.database)
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
         self.unwritable: list[Exception] = []
         self.unreadable: list[Exception] = []
         self.unlisted: list[Exception] = []
@@ -202,19 +176,15 @@ class RiggedStore(OutboxStore):
         return await super().pending_queues(now_ms, after, limit)
 
 
-@pytest.fixture
-async def rigged(start: Start) -> AsyncIterator[tuple[Outbox, RiggedStore]]:
-    stores: list[RiggedStore] = []
-
-    def store_over(store: OutboxStore) -> RiggedStore:
-        stores.append(RiggedStore(store))
-        return stores[0]
-
-    async with start(store_over=store_over) as outbox:
-        yield outbox, stores[0]
-
-
 Rigged: TypeAlias = tuple[Outbox, RiggedStore]
+
+
+@pytest.fixture
+async def rigged(start: Start) -> AsyncIterator[Rigged]:
+    async with start(make_store=RiggedStore) as outbox:
+        store = outbox.dispatcher._store
+        assert isinstance(store, RiggedStore)
+        yield outbox, store
 
 
 async def test_a_delivery_that_cannot_be_stored_is_not_repeated(
@@ -243,11 +213,7 @@ async def test_messages_that_cannot_be_read_are_read_later(rigged: Rigged, recei
 
 async def test_a_message_written_as_its_lane_ends_is_sent(rigged: Rigged, receiver: WebhookReceiver) -> None:
     outbox, store = rigged
-
-    async def write_late() -> None:
-        await outbox.owe(receiver.url(), prefix="late")
-
-    store.after_read = write_late
+    store.after_read = lambda: outbox.owe(receiver.url(), prefix="late")
     await outbox.owe(receiver.url())
 
     await receiver.got(2)
@@ -285,7 +251,6 @@ async def test_a_message_dropped_after_its_read_is_not_sent(
     rigged: Rigged, receiver: WebhookReceiver
 ) -> None:
     outbox, store = rigged
-
     store.after_read = lambda: drop(outbox, 1)
     await outbox.owe(receiver.url("/dropped"), receiver.url("/kept"))
 
