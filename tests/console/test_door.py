@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from bridge_server.settings.settings import Settings
 from tests.support.asking import ask
-from tests.support.console_client import FORM, ConsoleClient, new_link, sign_out_all
+from tests.support.console_client import FORM, ConsoleClient, check_texts, found, new_link, sign_out_all
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
@@ -49,60 +49,47 @@ async def test_another_host_and_a_page_in_a_frame_are_refused(console: ConsoleCl
         assert (answer.status, "in a window of its own" in answer.body.decode()) == (403, True), place
 
 
-async def test_a_form_of_another_page_changes_nothing(console: ConsoleClient) -> None:
+async def test_a_form_of_another_page_or_session_changes_nothing(console: ConsoleClient) -> None:
     for headers in (
         {"Origin": "https://evil.example"}, {"Origin": "null"},
         *({"Sec-Fetch-Site": site} for site in ("cross-site", "same-site", "none")),
     ):  # fmt: skip
         answer = await console.send(PROJECTS, "create", headers, name="Forged", project_id="forged")
+        assert (answer.status, "Nothing was changed" in answer.body.decode()) == (403, True), headers
 
-        assert answer.status == 403
-        assert "Nothing was changed" in answer.body.decode()
-        assert (await console.get(f"{PROJECTS}/forged")).status == 404
-    own = {"Origin": console.server.url, "Sec-Fetch-Site": "same-origin"}
-    assert (await console.send(PROJECTS, "create", own, name="Own", project_id="own")).status == 303
-
-
-async def test_a_form_wants_the_token_of_its_own_session(console: ConsoleClient) -> None:
     other = await ConsoleClient(console.server).sign_in()
     fields = {"do": "create", "name": "Forged", "project_id": "forged"}
-
     for form in (fields, {**fields, "form_token": ""}, {**fields, "form_token": await other.form_token()}):
         answer = await console.post(PROJECTS, form)
-
-        assert answer.status == 403
-        assert "repeat the change" in answer.body.decode()
+        assert (answer.status, "repeat the change" in answer.body.decode()) == (403, True), form
     sound = {**fields, "form_token": await console.form_token()}
     assert (await ConsoleClient(console.server).post(PROJECTS, sound)).status == 401
-    assert (await console.get(f"{PROJECTS}/forged")).status == 404
+
+    await console.page(f"{PROJECTS}/forged", 404)
+    own = {"Origin": console.server.url, "Sec-Fetch-Site": "same-origin"}
+    assert (await console.send(PROJECTS, "create", own, name="Own", project_id="own")).status == 303
 
 
 async def test_a_body_that_is_no_form_and_an_unknown_change_are_refused(console: ConsoleClient) -> None:
     token = await console.form_token()
     json = await console.post(PROJECTS, {"form_token": token}, content_type="application/json")
-    unknown = await console.post(PROJECTS, {"form_token": token, "do": "explode"})
     many = await console.post(PROJECTS, {"form_token": token, **{f"f{n}": "" for n in range(200)}})
-    large = await console.post(PROJECTS, {"form_token": "x" * 2**18})
-    headers = {**console.cookie, "Content-Type": FORM}
-    client, url = console.server.client, console.server.url + PROJECTS
-    async with client.post(url, data=b"do=\xff", headers=headers) as response:
-        no_text = response.status
+    no_text = await ask(console.server, "POST", PROJECTS, b"do=\xff", console.cookie, content_type=FORM)
 
-    assert (json.status, unknown.status, many.status, no_text) == (415, 400, 400, 400)
-    assert "no such change" in unknown.body.decode()
-    large.problem(413)
+    assert (json.status, many.status, no_text.status) == (415, 400, 400)
+    check_texts(await console.refused(PROJECTS, "explode"), "no such change")
+    (await console.post(PROJECTS, {"form_token": "x" * 2**18})).problem(413)
 
 
 async def test_static_files_are_kept_for_long_and_found_by_their_digest(console: ConsoleClient) -> None:
-    page = await console.page(PROJECTS)
-    path = page.partition('href="/console/static/')[2].partition('"')[0]
+    path = found(r'href="(/console/static/[^"]+)"', await console.page(PROJECTS))
 
-    answer = await console.get(f"/console/static/{path}")
+    answer = await console.get(path)
 
     assert answer.headers["Content-Type"] == "text/css; charset=utf-8"
     assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
-    assert (await console.get("/console/static/pages.css")).status == 404
-    assert (await console.get("/console/static/..%2fhandlers.py")).status == 404
+    await console.page("/console/static/pages.css", 404)
+    await console.page("/console/static/..%2fhandlers.py", 404)
 
 
 @pytest.mark.own_server
@@ -120,7 +107,7 @@ async def test_a_link_signs_in_and_sets_a_cookie_that_no_script_reads_and_behind
         answer.headers["Set-Cookie"],
     )
     first = (await browser.get("/console")).headers["Location"]
-    assert f'<li><a href="{first}" aria-current="page">' in await browser.page(first)
+    check_texts(await browser.page(first), f'<li><a href="{first}" aria-current="page">')
     settings: dict[str, Any] = {"console": True, "public_url": "https://bridge.example.org"}
     async with running_server(tmp_path / "tls", **settings) as behind_tls:
         link = await new_link(behind_tls)
@@ -144,14 +131,12 @@ async def test_a_link_works_once_for_five_minutes_also_if_it_was_looked_at_and_a
     too_late = await ConsoleClient(server).get(late)
 
     assert (looked_at.status, first.status, second.status, too_late.status) == (200, 303, 410, 410)
-    assert "Run <code>bridge-server console</code> again" in second.body.decode()
+    check_texts(second.body.decode(), "Run <code>bridge-server console</code> again")
     assert "Set-Cookie" not in second.headers
     server.clock.advance(12 * HOURS - 2)
-    assert (await browser.get(PROJECTS)).status == 200
+    await browser.page(PROJECTS)
     server.clock.advance(1)
-    over = await browser.get(PROJECTS)
-    assert over.status == 401
-    assert "Run <code>bridge-server console</code> on the server" in over.body.decode()
+    check_texts(await browser.page(PROJECTS, 401), "Run <code>bridge-server console</code> on the server")
 
 
 @pytest.mark.own_server
@@ -162,8 +147,8 @@ async def test_a_link_in_a_page_of_another_site_signs_in(server: RunningServer) 
 
     # After a redirect from there, a browser would not send the cookie that is SameSite=Strict.
     assert answer.status == 200
-    assert '<meta http-equiv="refresh" content="0; url=/console">' in answer.body.decode()
-    assert "Projects" in await browser.page("/console/projects")
+    check_texts(answer.body.decode(), '<meta http-equiv="refresh" content="0; url=/console">')
+    check_texts(await browser.page(PROJECTS), "Projects")
 
 
 @pytest.mark.own_server
@@ -173,16 +158,13 @@ async def test_a_user_ends_a_session_and_the_operator_every_session_and_every_li
     other, link = await ConsoleClient(console.server).sign_in(), await new_link(console.server)
 
     answer = await console.send("/console/sign-out", "sign-out")
-    assert "You are signed out" in answer.body.decode()
+    check_texts(answer.body.decode(), "You are signed out")
     assert "Max-Age=0" in answer.headers["Set-Cookie"]
-    assert (await console.get(PROJECTS)).status == 401
-    missing = await other.get(NO_PAGE)
-    assert missing.status == 404
-    assert "no such page" in missing.body.decode()
-    assert 'aria-label="Pages"' in missing.body.decode()
+    await console.page(PROJECTS, 401)
+    check_texts(await other.page(NO_PAGE, 404), "no such page", 'aria-label="Pages"')
     assert await sign_out_all(console.server) == 1
-    assert (await other.get(PROJECTS)).status == 401
-    assert (await ConsoleClient(console.server).get(link)).status == 410
+    await other.page(PROJECTS, 401)
+    await ConsoleClient(console.server).page(link, 410)
 
 
 @pytest.mark.own_server
@@ -191,10 +173,7 @@ async def test_expired_rows_are_swept(server: RunningServer) -> None:
     await new_link(server)
     server.clock.advance(12 * HOURS)
     headers = {"Authorization": f"Bearer {server.test_token}"}
-    async with server.client.put(
-        f"{server.url}/_test/clock", json={"advance": 0}, headers=headers
-    ) as response:
-        moved = await response.json()
+    moved = (await ask(server, "PUT", "/_test/clock", b'{"advance": 0}', headers)).json
 
     assert moved["swept"] == 0  # the tables of sign-ins are not counted among those that tests empty
     assert await sign_out_all(server) == 0
@@ -204,10 +183,7 @@ async def test_expired_rows_are_swept(server: RunningServer) -> None:
 @each_row("path", ["/console", "/console/projects", "/console/faults", "/console/events", NO_PAGE])
 async def test_an_operator_who_is_not_signed_in_is_shown_how(server: RunningServer, path: str) -> None:
     for cookies in ({}, {f"bridge-console-{server.url.rpartition(':')[2]}": "guessed"}):
-        answer = await ConsoleClient(server, cookies).get(path)
-
-        assert answer.status == 401
-        assert "bridge-server console" in answer.body.decode()
+        check_texts(await ConsoleClient(server, cookies).page(path, 401), "bridge-server console")
 
 
 @pytest.mark.own_server
@@ -230,10 +206,8 @@ async def test_without_a_console_or_with_one_on_its_own_port_there_is_none(
     tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     async with running_server(tmp_path / "data", **settings) as server:
-        for path in (
-            "/console", PROJECTS, "/console/sign-in?link=x", "/console/events", "/console/static/x.css",
-        ):  # fmt: skip
-            (await ask(server, "GET", path)).problem(404)
+        for path in ("", "/projects", "/sign-in?link=x", "/events", "/static/x.css"):
+            (await ask(server, "GET", f"/console{path}")).problem(404)
 
 
 def test_a_port_without_a_console_is_a_mistake(tmp_path: Path) -> None:

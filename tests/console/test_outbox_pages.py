@@ -10,7 +10,7 @@ import pytest
 
 from bridge_server.outbox.delivery import DELAYS_SECONDS
 from tests.console.test_strangers_texts import HOSTILE, check_only_text
-from tests.support.console_client import ConsoleClient
+from tests.support.console_client import ConsoleClient, check_texts, found, make_project, subscribe
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.server import running_server
 from tests.support.waiting import eventually
@@ -27,49 +27,25 @@ class Desk:
     console: ConsoleClient
     receiver: WebhookReceiver
 
-    @property
-    def destination(self) -> str:
-        return f"http://127.0.0.1:{self.receiver.port}"
-
-    async def owe(self) -> None:
-        """Owe the webhook of a project a message."""
-        path = "/console/projects"
-        await self.console.send(path, "create", name="App", project_id="app")
-        await self.console.send(f"{path}/app", "set-webhook", url=self.receiver.url("/secret-path"))
-        await self.console.send(f"{path}/app", "subscribe", account=ACCOUNT)
-
     async def come_to(self, state: str, attempts: int) -> str:
         """The path of the one message, once it is in this state after so many attempts."""
-        found: list[str] = []
+
+        async def page() -> str:
+            return await self.console.page(f"{WEBHOOKS}?state={state}")
 
         async def there() -> bool:
-            page = await self.console.page(f"{WEBHOOKS}?state={state}")
-            found[:] = re.findall(rf'href="({WEBHOOKS}/\d+-[^"]+)"', page)
-            return bool(found) and f'data-label="Attempts" class="number more">{attempts}<' in page
+            return f'data-label="Attempts" class="number more">{attempts}<' in await page()
 
         await eventually(there)
-        return found[0]
+        return found(rf'href="({WEBHOOKS}/\d+-[^"]+)"', await page())
 
     async def fail(self) -> str:
         """Owe a message whose first attempt has failed; returns its path."""
         self.receiver.otherwise = status(500)
-        await self.owe()
+        await make_project(self.console, "app")
+        await self.console.send("/console/projects/app", "set-webhook", url=self.receiver.url("/secret-path"))
+        await subscribe(self.console, "app", ACCOUNT)
         return await self.come_to("waiting", 1)
-
-    async def die(self) -> str:
-        """Owe a message that is given up; returns its path."""
-        await self.fail()
-        for attempts, seconds in enumerate(DELAYS_SECONDS, 1):
-            await self.come_to("waiting", attempts)
-            self.console.server.clock.advance(seconds * 1.3)
-            await self.console.sign_in()  # a sign-in has ended meanwhile
-        return await self.come_to("dead", len(DELAYS_SECONDS) + 1)
-
-    async def gone(self) -> None:
-        async def none() -> bool:
-            return "Nothing waits" in await self.console.page(WEBHOOKS)
-
-        await eventually(none)
 
 
 @pytest.fixture(scope="module")
@@ -89,69 +65,67 @@ async def test_a_message_that_failed_is_shown_with_its_request_and_answers_and_s
     page = await desk.console.page(path)
     desk.receiver.otherwise = status(200)
     sent = await desk.console.change(path, "retry")
-    await desk.gone()
 
-    assert "the receiver answered 500" in page
-    assert "<dt>webhook-id</dt>" in page
-    assert "&#34;event&#34;: &#34;subscribed&#34;" in page
-    assert "secret-path" not in page
+    async def nothing_waits() -> bool:
+        return "Nothing waits" in await desk.console.page(WEBHOOKS)
+
+    await eventually(nothing_waits)
+    check_texts(page, "the receiver answered 500", "<dt>webhook-id</dt>", hidden=("secret-path",))
+    check_texts(page, "&#34;event&#34;: &#34;subscribed&#34;")
     assert re.search(r'<span class="mark warn">failed</span>\s+the receiver answered 500', page)
-    assert "The message is sent now." in sent
+    check_texts(sent, "The message is sent now.")
     attempts = await desk.console.page(f"{WEBHOOKS}/attempts")
     counts = re.findall(r'<td data-label="(?:delivered|failed|gone)" class="number">(\d+)<', attempts)
     assert counts == ["1", "1", "0"]
-    assert (await desk.console.get(path)).status == 404
-    assert (await desk.console.send(path, "retry")).status == 404
+    await desk.console.page(path, 404)
+    await desk.console.refused(path, "retry", 404)
 
 
 @pytest.mark.own_server
 async def test_dead_messages_of_a_destination_are_sent_now_or_dropped(desk: Desk) -> None:
-    await desk.die()
-    listed = await desk.console.page(f"{WEBHOOKS}?destination={quote(desk.destination, safe='')}")
+    await desk.fail()
+    for attempts, seconds in enumerate(DELAYS_SECONDS, 1):
+        await desk.come_to("waiting", attempts)
+        desk.console.server.clock.advance(seconds * 1.3)
+        await desk.console.sign_in()  # a sign-in has ended meanwhile
+    await desk.come_to("dead", len(DELAYS_SECONDS) + 1)
+    destination = desk.receiver.url("")
+    listed = await desk.console.page(f"{WEBHOOKS}?destination={quote(destination, safe='')}")
 
-    assert "given up" in listed
-    assert f'name="destination" value="{desk.destination}"><button>Send all now' in listed
-    sent = await desk.console.change(WEBHOOKS, "retry-dead", destination=desk.destination)
-    assert "1 dead message is sent now." in sent
+    check_texts(listed, "given up", f'name="destination" value="{destination}"><button>Send all now')
+    sent = await desk.console.change(WEBHOOKS, "retry-dead", destination=destination)
+    check_texts(sent, "1 dead message is sent now.")
     path = await desk.come_to("waiting", 2)
     other = await desk.console.change(WEBHOOKS, "drop-dead", destination="https://a.example:443")
-    assert "0 dead messages are dropped." in other
-    assert (await desk.console.send(WEBHOOKS, "drop-dead", destination="")).status == 400
+    check_texts(other, "0 dead messages are dropped.")
+    await desk.console.refused(WEBHOOKS, "drop-dead", destination="")
     before = len(desk.receiver.requests)
-    assert "The message is dropped." in await desk.console.change(path, "drop")
-    assert (await desk.console.send(path, "drop")).status == 404
+    check_texts(await desk.console.change(path, "drop"), "The message is dropped.")
+    await desk.console.refused(path, "drop", 404)
     assert len(desk.receiver.requests) == before
 
 
 @pytest.mark.own_server
-async def test_a_test_says_what_the_receiver_answered(desk: Desk) -> None:
-    desk.receiver.script += [status(204), status(503)]
-
-    taken = await desk.console.change(WEBHOOKS, "test", url=desk.receiver.url())
-    refused = await desk.console.change(WEBHOOKS, "test", url=desk.receiver.url())
-    wrong = await desk.console.send(WEBHOOKS, "test", url="javascript:alert(1)")
-
-    assert 'class="notice good" role="status"><p>The receiver took the test: it answered 204' in taken
-    assert 'class="notice bad" role="status"><p>The receiver did not take the test: the receiver' in refused
-    assert wrong.status == 400
-    assert 'value="javascript:alert(1)"' in wrong.body.decode()
-
-
-@pytest.mark.own_server
-async def test_a_push_is_tested_and_listed_by_channel_and_outcome(desk: Desk) -> None:
+async def test_a_test_of_a_webhook_or_a_push_says_what_became_of_it(desk: Desk) -> None:
     await PushClient(desk.console.server).register(peerName="Shop", language="de")
+    desk.receiver.script += [status(204), status(503)]
+    for answer in (
+        'good" role="status"><p>The receiver took the test: it answered 204',
+        'bad" role="status"><p>The receiver did not take the test: the receiver',
+    ):
+        page = await desk.console.change(WEBHOOKS, "test", url=desk.receiver.url())
+        check_texts(page, f'class="notice {answer}')
+    wrong = await desk.console.refused(WEBHOOKS, "test", url="javascript:alert(1)")
+    check_texts(wrong, 'value="javascript:alert(1)"')
 
     taken = await desk.console.change(PUSHES, "test", topic=TOPIC)
-    unknown = await desk.console.send(PUSHES, "test", topic="nobody")
+    await desk.console.refused(PUSHES, "test", 404, topic="nobody")
     attempts = await desk.console.page(f"{PUSHES}/attempts")
-
-    assert "The push was taken after" in taken
-    assert unknown.status == 404
-    assert re.search(r'<th scope="row">log</th><td data-label="delivered" class="number">1<', attempts)
-    shown = re.findall(rf'href="({PUSHES}/attempts/\d+[^"]*)"', attempts)
-    assert "kept in test mode only" in await desk.console.page(shown[0])
+    check_texts(taken, "The push was taken after")
     assert TOPIC not in attempts
-    assert "Nothing was sent since the start: <a" in await desk.console.page(f"{WEBHOOKS}/attempts")
+    check_texts(attempts, '<th scope="row">log</th><td data-label="delivered" class="number">1<')
+    shown = await desk.console.page(found(rf'href="({PUSHES}/attempts/\d+[^"]*)"', attempts))
+    check_texts(shown, "kept in test mode only")
 
 
 async def test_in_test_mode_a_push_is_shown_as_on_a_phone(tmp_path: Path) -> None:
@@ -160,12 +134,11 @@ async def test_in_test_mode_a_push_is_shown_as_on_a_phone(tmp_path: Path) -> Non
         push = PushClient(server)
         await push.register(type="fcm", peerName="Shop \u202e<b>", language="de")
         assert (await push.push()).status == 200
-        [path] = re.findall(rf'href="({PUSHES}/attempts/\d+[^"]*)"', await console.page(f"{PUSHES}/attempts"))
+        attempts = await console.page(f"{PUSHES}/attempts")
 
-        page = await console.page(path)
+        page = await console.page(found(rf'href="({PUSHES}/attempts/\d+[^"]*)"', attempts))
 
-    assert '<p class="title" dir="auto">Shop &lt;b&gt;</p>' in page
-    assert "Neue Anfrage von Shop &lt;b&gt;</p>" in page
+    check_texts(page, '<p class="title" dir="auto">Shop &lt;b&gt;</p>', "Neue Anfrage von Shop &lt;b&gt;</p>")
     check_only_text(page)
 
 
@@ -173,15 +146,15 @@ async def test_a_preview_is_in_the_clients_language_and_what_means_nothing_is_re
     german = await desk.console.page(f"{PUSHES}/preview?peer_name=Shop&language=de_AT")
     hebrew = await desk.console.page(f"{PUSHES}/preview?peer_name=Shop&language=iw")
 
-    assert '<p class="title" dir="ltr" lang="de">Shop</p>' in german
-    assert '<p dir="ltr" lang="de">Neue Anfrage von Shop</p>' in german
-    assert '<p dir="rtl" lang="he">' in hebrew
-    assert "\u2068Shop\u2069" in hebrew
-    assert (await desk.console.get(f"{PUSHES}/preview?peer_name={'x' * 1025}")).status == 400
+    check_texts(german, '<p class="title" dir="ltr" lang="de">Shop</p>')
+    check_texts(german, '<p dir="ltr" lang="de">Neue Anfrage von Shop</p>')
+    check_texts(hebrew, '<p dir="rtl" lang="he">', "\u2068Shop\u2069")
+    await desk.console.page(f"{PUSHES}/preview?peer_name={'x' * 1025}", 400)
     for path in (WEBHOOKS, PUSHES):
         for query in ("state=sent", "after=x"):
-            assert (await desk.console.get(f"{path}?{query}")).status == 400
-    assert (await desk.console.get(f"{WEBHOOKS}/attempts/x")).status == 404
+            await desk.console.page(f"{path}?{query}", 400)
+    await desk.console.page(f"{WEBHOOKS}/attempts/x", 404)
+    check_texts(await desk.console.page(f"{WEBHOOKS}/attempts"), "Nothing was sent since the start: <a")
 
 
 async def test_hostile_texts_are_only_text(desk: Desk) -> None:

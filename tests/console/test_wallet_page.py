@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.console.test_strangers_texts import HOSTILE, check_only_text
-from tests.support.console_client import ConsoleClient
+from tests.support.console_client import ConsoleClient, check_texts, found, words
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
 from tests.support.server import running_server
@@ -37,15 +37,12 @@ class Desk:
 
     async def waiting(self) -> str:
         """The path of the request that waits, once one does."""
-        found: list[str] = []
 
         async def waits() -> bool:
-            page = await self.console.page(PATH)
-            found[:] = re.findall(rf'href="({PATH}/approvals/[^"]+)"', page) if ">waits<" in page else []
-            return bool(found)
+            return ">waits<" in await self.console.page(PATH)
 
         await eventually(waits)
-        return found[0]
+        return found(rf'href="({PATH}/approvals/[^"]+)"', await self.console.page(PATH))
 
 
 @pytest.fixture(scope="module")
@@ -64,18 +61,14 @@ async def test_a_request_is_explained_in_words_and_approved(desk: Desk) -> None:
 
     page = await desk.console.page(path)
     decided = await desk.console.change(path, "approve")
-    signature = await asking
 
-    assert "<dt>text</dt>\n  <dd>hello<br>&lt;U+202E&gt;world</dd>" in page
-    assert f"<dd>{ACCOUNT}</dd>" in page
+    assert (await asking).startswith("0x")
+    check_texts(page, "<dt>text</dt>\n  <dd>hello<br>&lt;U+202E&gt;world</dd>", f"<dd>{ACCOUNT}</dd>")
     assert page.count("<dd><time datetime=") == 2  # asked, and until when
-    assert "The request is approved" in decided
-    assert ">approved<" in decided
-    assert 'value="approve"' not in decided
-    assert signature.startswith("0x")
+    check_texts(decided, "The request is approved", ">approved<", hidden=('value="approve"',))
     signatures = await desk.console.page(f"{PATH}/signatures")
     assert signatures.count("personal_sign") == 1
-    assert f'href="{path}"' in signatures
+    check_texts(signatures, f'href="{path}"')
 
 
 @pytest.mark.own_server
@@ -83,14 +76,12 @@ async def test_a_rejected_request_is_not_signed_and_cannot_be_decided_again(desk
     asking = desk.asks()
     path = await desk.waiting()
 
-    assert "The request is rejected." in await desk.console.change(path, "reject")
+    check_texts(await desk.console.change(path, "reject"), "The request is rejected.")
 
     with pytest.raises(RpcError, match="4001"):
         await asking
-    again = await desk.console.send(path, "approve")
-    assert again.status == 409
-    assert "it is rejected" in again.body.decode()
-    assert "Nothing was signed yet: <a" in await desk.console.page(f"{PATH}/signatures")
+    check_texts(await desk.console.refused(path, "approve", 409), "it is rejected")
+    check_texts(await desk.console.page(f"{PATH}/signatures"), "Nothing was signed yet: <a")
 
 
 @each_row(
@@ -102,16 +93,15 @@ async def test_what_waits_is_decided_in_its_row_of_the_traffic(
 ) -> None:
     asks = desk.asks()
     approval_id = (await desk.waiting()).rpartition("/")[2]
-    page = await desk.console.page("/console/traffic?only=waits")
-    row = re.findall(r"<tr id=.*?</tr>", page, re.DOTALL)[0]
+    row = found(r"(<tr id=.*?</tr>)", await desk.console.page("/console/traffic?only=waits"))
     assert re.search(r"approval [0-9a-f]{8}….*waits .*personal_sign of 0xf39F…2266: waits", row, re.DOTALL)
-    assert f'name="approval" value="{approval_id}"' in row
+    check_texts(row, f'name="approval" value="{approval_id}"')
 
     page = await desk.console.change("/console/traffic?only=waits", decision, approval=approval_id)
 
-    assert f"personal_sign is {'approved' if decision == 'approve' else 'rejected'}" in page
-    row = re.findall(r"<tr id=.*?</tr>", page, re.DOTALL)[0]
-    assert re.search(outcome, " ".join(re.sub("<[^>]*>", " ", row).split()))
+    check_texts(page, f"personal_sign is {'approved' if decision == 'approve' else 'rejected'}")
+    row = found(r"(<tr id=.*?</tr>)", page)
+    assert re.search(outcome, words(row))
     assert "<form" not in row
     await asyncio.wait([asks])
     assert isinstance(asks.exception(), RpcError) == (decision == "reject")
@@ -122,18 +112,14 @@ async def test_without_the_setting_there_are_no_buttons_and_nothing_is_decided(t
         desk = Desk(await ConsoleClient(server).sign_in(), RpcClient(server))
         asking = desk.asks()
         path = await desk.waiting()
-        pages = await desk.console.page(PATH), await desk.console.page(path)
+        for page in (await desk.console.page(PATH), await desk.console.page(path)):
+            assert not re.search('name="do" value="(approve|reject|unlock|lock)"', page)
+            check_texts(page, "admin_wallet")
 
-        answers = [await desk.console.send(path, each) for each in ("approve", "reject")]
-        answers += [await desk.console.send(PATH, each, account=ACCOUNT) for each in ("unlock", "lock")]
-        still = await desk.console.page(path)
+        for place, do in ((path, "approve"), (path, "reject"), (PATH, "unlock"), (PATH, "lock")):
+            await desk.console.refused(place, do, 405, account=ACCOUNT)
+        check_texts(await desk.console.page(path), ">waits<")
         asking.cancel()
-
-    assert {answer.status for answer in answers} == {405}
-    assert ">waits<" in still
-    for page in pages:
-        assert not re.search('name="do" value="(approve|reject|unlock|lock)"', page)
-        assert "admin_wallet" in page
 
 
 async def test_an_account_is_unlocked_and_locked_and_its_passphrase_is_nowhere(
@@ -142,58 +128,47 @@ async def test_an_account_is_unlocked_and_locked_and_its_passphrase_is_nowhere(
     address = await desk.rpc.call("personal_newAccount", PASSPHRASE)
 
     unlocked = await desk.console.change(PATH, "unlock", account=address, passphrase=PASSPHRASE, seconds="60")
-    wrong = await desk.console.send(PATH, "unlock", account=address, passphrase="wrong<1>", seconds="7")
-    bad = await desk.console.send(PATH, "unlock", account=address, passphrase="wrong<1>", seconds="soon")
+    fields = {"account": address, "passphrase": "wrong<1>"}
+    wrong = await desk.console.refused(PATH, "unlock", 403, seconds="7", **fields)
+    bad = await desk.console.refused(PATH, "unlock", seconds="soon", **fields)
     locked = await desk.console.change(PATH, "lock", account=address)
 
-    [checksummed] = re.findall(r"(0x\w{40}) is unlocked until 20", unlocked)
-    assert f'aria-label="Lock {checksummed}"' in unlocked
-    assert (wrong.status, bad.status) == (403, 400)
-    assert 'value="7"' in wrong.body.decode()
-    assert "is locked." in locked
-    for text in (unlocked, wrong.body.decode(), bad.body.decode(), locked, caplog.text):
-        assert "wrong" not in text
-        assert "pass<phrase>" not in text
-        assert "pass&lt;phrase&gt;" not in text
+    checksummed = found(r"(0x\w{40}) is unlocked until 20", unlocked)
+    check_texts(unlocked, f'aria-label="Lock {checksummed}"')
+    check_texts(wrong, 'value="7"')
+    check_texts(locked, "is locked.")
+    for text in (unlocked, wrong, bad, locked, caplog.text):
+        check_texts(text, hidden=("wrong", "pass<phrase>", "pass&lt;phrase&gt;"))
 
 
 async def test_only_accounts_with_key_files_are_unlocked_and_locked_and_transactions_have_states(
     desk: Desk,
 ) -> None:
     for account, status in (("0x" + "12" * 20, 404), ("0x12", 400), (ACCOUNT, 409), ("", 400)):
-        fields = {"account": account, "passphrase": "p", "seconds": "1"}
-        assert (await desk.console.send(PATH, "unlock", None, **fields)).status == status
-        assert (await desk.console.send(PATH, "lock", None, account=account)).status == status
+        await desk.console.refused(PATH, "unlock", status, account=account, passphrase="p", seconds="1")
+        await desk.console.refused(PATH, "lock", status, account=account)
     sent = {"from": DEVELOPMENT_ADDRESS, "to": "0x" + "12" * 20, "value": hex(15 * 10**17)}
     await desk.rpc.call("eth_sendTransaction", sent)
 
     queued = await desk.console.page(f"{PATH}/transactions?state=queued")
 
-    assert "to 0x1212121212121212121212121212121212121212" in queued
-    assert "1.5 ether" in queued
-    assert "<option selected>queued</option>" in queued
-    assert "No transaction is mined." in await desk.console.page(f"{PATH}/transactions?state=mined")
+    check_texts(queued, f"to 0x{'12' * 20}", "1.5 ether", "<option selected>queued</option>")
+    check_texts(await desk.console.page(f"{PATH}/transactions?state=mined"), "No transaction is mined.")
     for query in ("state=%3Cb%3E", "after=x"):
-        assert (await desk.console.get(f"{PATH}/transactions?{query}")).status == 400
+        await desk.console.page(f"{PATH}/transactions?{query}", 400)
 
 
 async def test_waiting_requests_and_signatures_are_counted_and_announced(desk: Desk) -> None:
-    page = await desk.console.page(PATH)
-    since = page.partition("&amp;since=")[2].partition('"')[0]
-
     async def announced(since: str) -> str:
+        """The number of the first event, which must be one of the wallet."""
         async with desk.console.stream(f"/console/events?on=wallet&since={since}") as content:
-            number = ""
-            async for line in content:
-                name, _, value = line.decode().strip().partition(": ")
-                number = value if name == "id" else number
-                if name == "event":
-                    assert value == "changed-wallet"
-                    return number
-        raise AssertionError("the stream has ended")
+            sent = (await content.readuntil(b"event: changed-")) + await content.readline()
+        assert sent.endswith(b"changed-wallet\n")
+        return found(r"id: (\d+)", sent.decode())
 
+    page = await desk.console.page(PATH)
     asking = desk.asks()
-    since = await announced(since)
+    since = await announced(found(r"&amp;since=(\d+)", page))
     path = await desk.waiting()
     counted = await desk.console.page("/console/settings")
     await desk.console.send(path, "approve")
@@ -209,7 +184,6 @@ async def test_a_hostile_message_and_origin_are_only_text(desk: Desk, text: str)
 
     for page in (await desk.console.page(path), await desk.console.page(PATH)):
         check_only_text(page)
-    refused = await desk.console.send(PATH, "unlock", account=text, passphrase=text, seconds=text)
-    check_only_text(refused.body.decode())
-    assert refused.status == 400
+    fields = {"account": text, "passphrase": text, "seconds": text}
+    check_only_text(await desk.console.refused(PATH, "unlock", **fields))
     asking.cancel()
