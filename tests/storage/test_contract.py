@@ -4,7 +4,7 @@ It has no public door of its own: rooms reach a database through it, and meet it
 """
 
 import asyncio
-from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -35,32 +35,19 @@ from tests.storage.notes import (
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
 
-FAILING = [
-    fail_at_once,
-    fail_after_reading,
-    fail_after_writing,
-    break_a_rule_at_once,
-    break_a_rule_after_writing,
-]
+FAILURES = [fail_at_once, fail_after_reading, fail_after_writing]
+FAILING = [*FAILURES, break_a_rule_at_once, break_a_rule_after_writing]
 # So many turns of the event loop after the start: before, while and after the commit is on its way.
 TURNS = (0, 1, 2, 3, 4, 5, 7, 10, 15, 25, 50, 100, 200, 400, 800)
 SLOW = """
 WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 3000000)
 SELECT count(*) FROM numbers
 """
-VALUES: list[tuple[str, Value]] = [
-    *(("text", text) for text in ("", "text", "naïve 🎉", "quo'te\n\x00", None)),
-    *(("data", data) for data in (b"", b"\x00\xff bytes", bytes(70_000), None)),
-    *(("number", number) for number in (0, 1, 2**63 - 1, None)),
-]
 
 
 async def write_at_once(database: Database, count: int) -> list[Any]:
     writes = (database.transaction(put(f"{number:04}", "x")) for number in range(count))
     return await asyncio.gather(*writes, return_exceptions=True)
-
-
-# Results
 
 
 async def test_a_transaction_is_sent_the_rows_of_what_it_asks_and_sees_its_own_changes(
@@ -69,8 +56,7 @@ async def test_a_transaction_is_sent_the_rows_of_what_it_asks_and_sees_its_own_c
     def work() -> Transaction[list[object]]:
         before = yield Statement(TEXT, ("a",))
         written = yield Statement("INSERT INTO notes (name, text) VALUES (?, ?) RETURNING name", ("a", "x"))
-        after = yield Statement(TEXT, ("a",))
-        return [before, written, after]
+        return [before, written, (yield Statement(TEXT, ("a",)))]
 
     assert await database.transaction(work) == [[], [("a",)], [("x",)]]
 
@@ -83,15 +69,15 @@ async def test_a_statement_for_each_of_many_parameters_says_how_many_rows_it_cha
         yield Touched(("note", "0"))
         return int(changed)
 
-    found = await asyncio.gather(*(database.transaction(work) for _ in range(3)))
-
-    assert found == [5] * 3
+    assert await asyncio.gather(*(database.transaction(work) for _ in range(3))) == [5] * 3
     assert await names(database) == [f"{number}" for number in range(5)]
 
 
-@each_row(
-    ("sql", "changed"),
-    [
+async def test_a_statement_without_rows_is_answered_with_how_many_it_changed(database: Database) -> None:
+    def work(sql: str) -> Transaction[list[Row]]:
+        return (yield Statement(sql))
+
+    for sql, changed in (
         ("\nUPDATE notes SET number = 1 WHERE name > 'a'", 2),
         ("UPDATE notes SET number = 1 WHERE name = 'none'", 0),
         ("DELETE FROM notes", 3),
@@ -99,33 +85,30 @@ async def test_a_statement_for_each_of_many_parameters_says_how_many_rows_it_cha
         ("INSERT INTO notes (name) VALUES ('a'), ('d') ON CONFLICT (name) DO NOTHING", 1),
         ("INSERT INTO notes (name) SELECT text || name FROM notes WHERE name < 'c'", 2),
         ("WITH old AS (SELECT name FROM notes) DELETE FROM notes WHERE name IN (SELECT name FROM old)", 3),
+    ):
+        await clear(database)
+        for name in "abc":
+            await database.transaction(put(name, "text"))
+        assert await database.transaction(partial(work, sql)) == [(changed,)], sql
+
+
+@each_row(
+    ("column", "values"),
+    [
+        ("text", ["", "text", "naïve 🎉", "quo'te\n\x00", None]),
+        ("data", [b"", b"\x00\xff bytes", bytes(70_000), None]),
+        ("number", [0, 1, 2**63 - 1, None]),
     ],
 )
-async def test_a_statement_without_rows_is_answered_with_how_many_it_changed(
-    database: Database, sql: str, changed: int
-) -> None:
-    def work() -> Transaction[list[Row]]:
-        return (yield Statement(sql))
-
-    await clear(database)
-    for name in "abc":
-        await database.transaction(put(name, "text"))
-
-    assert await database.transaction(work) == [(changed,)]
-
-
-@each_row(("column", "value"), VALUES)
-async def test_a_value_comes_back_as_it_was(database: Database, column: str, value: Value) -> None:
+async def test_a_value_comes_back_as_it_was(database: Database, column: str, values: list[Value]) -> None:
     def work() -> Transaction[None]:
-        yield Statement(f"INSERT INTO notes (name, {column}) VALUES (?, ?)", ("a", value))
+        for number, value in enumerate(values):
+            yield Statement(f"INSERT INTO notes (name, {column}) VALUES (?, ?)", (f"{number}", value))
 
     await clear(database)
     await database.transaction(work)
-
-    assert await database.read(f"SELECT {column} FROM notes") == [(value,)]
-
-
-# Failures
+    found = await database.read(f"SELECT {column} FROM notes ORDER BY name")
+    assert found == [(value,) for value in values]
 
 
 @each_row("bad", FAILING)
@@ -135,7 +118,6 @@ async def test_a_transaction_that_fails_raises_why_and_changes_nothing(
     await clear(database)
     await database.transaction(put("before", "text"))
     heard.clear()
-
     with pytest.raises(Exception) as caught:  # noqa: PT011 - which one depends on the driver
         await database.transaction(bad)
 
@@ -153,7 +135,6 @@ async def test_a_failing_transaction_harms_none_that_share_its_commit(
     heard.clear()
     begins = [put("a", "1"), put("b", "2")]
     begins.insert(place, bad)
-
     outcomes = await asyncio.gather(*map(database.transaction, begins), return_exceptions=True)
 
     assert isinstance(outcomes.pop(place), Exception)
@@ -167,23 +148,28 @@ async def test_of_many_at_once_exactly_the_failing_ones_are_left_out(
     database: Database, heard: list[Key]
 ) -> None:
     begins = [FAILING[number % 5] if number % 3 == 0 else put(f"{number:03}", "x") for number in range(300)]
-
     outcomes = await asyncio.gather(*map(database.transaction, begins), return_exceptions=True)
 
+    failed = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, Exception)]
     good = [f"{number:03}" for number in range(300) if number % 3]
-    assert [isinstance(outcome, Exception) for outcome in outcomes] == [
-        number % 3 == 0 for number in range(300)
-    ]
+    assert failed == list(range(0, 300, 3))
     assert await names(database) == good
     assert heard == [("note", name) for name in good]
+
+
+async def called(database: Database, begin: Begin) -> Any:
+    """A caller, who may leave before it has begun."""
+    return await database.transaction(begin)
 
 
 @each_row("turns", TURNS)
 async def test_a_caller_may_leave_at_any_moment(database: Database, heard: list[Key], turns: int) -> None:
     await clear(database)
     heard.clear()
-    await left(database, put("a", "text"), turns)
-
+    task = asyncio.create_task(called(database, put("a", "text")))
+    await turn(turns)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     await database.transaction(put("b", "text"))
 
     stored = ["a", "b"] if turns > 0 else ["b"]
@@ -192,54 +178,27 @@ async def test_a_caller_may_leave_at_any_moment(database: Database, heard: list[
     assert heard == [("note", name) for name in stored]
 
 
-async def called(database: Database, begin: Callable[[], Transaction[Any]]) -> Any:
-    """A caller, who may leave before it has begun."""
-    return await database.transaction(begin)
-
-
-async def left(database: Database, begin: Callable[[], Transaction[Any]], turns: int) -> None:
-    """Begin the transaction, and leave after so many turns of the event loop."""
-    task = asyncio.create_task(called(database, begin))
-    await turn(turns)
-    task.cancel()
-    await asyncio.wait([task])
-    task.cancelled() or task.exception()
-
-
-# Order, and transactions that share a commit
-
-
 async def test_transactions_take_effect_in_the_order_in_which_they_were_asked_for(database: Database) -> None:
     await asyncio.gather(*(database.transaction(put("a", str(number))) for number in range(500)))
-
     assert await text_of(database, "a") == "499"
 
 
-async def test_two_transactions_with_a_turn_in_common_never_change_one_state(
-    database: Database,
-) -> None:
+async def test_two_transactions_with_a_turn_in_common_never_change_one_state(database: Database) -> None:
     def increment() -> Transaction[int]:
-        ((number,),) = yield Statement("SELECT number FROM notes WHERE name = ?", ("counter",))
-        assert isinstance(number, int)
+        ((number,),) = yield Statement("SELECT coalesce(number, 0) FROM notes WHERE name = ?", ("counter",))
         yield Statement("UPDATE notes SET number = ? WHERE name = ?", (number + 1, "counter"))
-        return number + 1
+        return int(number + 1)
 
-    def begin_at_zero() -> Transaction[None]:
-        yield Statement("INSERT INTO notes (name, number) VALUES (?, ?)", ("counter", 0))
-
-    await database.transaction(begin_at_zero)
+    await database.transaction(put("counter", "text"))
     turns = Turns((Turn("counter"),))
     results = await asyncio.gather(*(database.transaction(increment, turns=turns) for _ in range(200)))
-
     assert sorted(results) == list(range(1, 201))
 
 
 @pytest.mark.parametrize("full", [0, 1, 4])
 async def test_transactions_that_wait_together_share_a_commit(database: Database, full: int) -> None:
     """A commit has room for 256 transactions in a file, and for 128 in PostgreSQL."""
-    most = 256 if isinstance(database, SqliteDatabase) else 128
-    count = full * most + 1
-
+    count = full * (256 if isinstance(database, SqliteDatabase) else 128) + 1
     await write_at_once(database, count)
 
     figures = database.figures()  # type: ignore[attr-defined]
@@ -267,30 +226,18 @@ async def test_more_writes_than_may_wait_are_refused_and_the_others_are_stored(
     assert await database.transaction(put("later", "text")) == "text"
 
 
-# Announcements
-
-
 async def test_a_change_is_announced_when_others_can_read_it(database: Database, events: Events) -> None:
     reads: list[asyncio.Task[Value]] = []
     events.subscribe(
         Touched, lambda event: reads.append(asyncio.create_task(text_of(database, event.key[1])))
     )
-
-    await asyncio.gather(*(database.transaction(put(f"note {number}", "x")) for number in range(100)))
-
+    await write_at_once(database, 100)
     assert await asyncio.gather(*reads) == ["x"] * 100
 
 
-# Reads
-
-
 async def test_a_read_that_is_not_sql_fails_alone(database: Database) -> None:
-    before, wrong, after = await asyncio.gather(
-        database.read("SELECT 1"),
-        database.read("SELECT nonsense FROM nowhere"),
-        database.read("SELECT 2"),
-        return_exceptions=True,
-    )
+    statements = ("SELECT 1", "SELECT nonsense FROM nowhere", "SELECT 2")
+    before, wrong, after = await asyncio.gather(*map(database.read, statements), return_exceptions=True)
 
     assert isinstance(wrong, Exception)
     assert (before, after) == ([(1,)], [(2,)])
@@ -304,16 +251,13 @@ async def test_reads_that_began_before_a_commit_do_not_keep_later_ones_in_the_pa
         await turn(number % 5)
         await database.transaction(put("a", str(number)))
 
-        later = await asyncio.gather(*(text_of(database, "a") for _ in range(100)))
-
-        assert later == [str(number)] * 100
+        assert await asyncio.gather(*(text_of(database, "a") for _ in range(100))) == [str(number)] * 100
         await asyncio.gather(*earlier)
 
 
 async def test_a_slow_read_holds_up_neither_reads_nor_writes(database: Database) -> None:
     slow = asyncio.ensure_future(database.read(SLOW))
     await turn(3)
-
     for number in range(5):
         await database.transaction(put("a", str(number)))
         assert await text_of(database, "a") == str(number)
@@ -329,10 +273,8 @@ async def test_a_reader_does_not_see_half_of_a_transaction(database: Database) -
 
     writing = asyncio.create_task(write())
     while not writing.done():
-        ((notes, events),) = await database.read(
-            "SELECT (SELECT count(*) FROM notes), (SELECT count(*) FROM events)"
-        )
-
+        counts = "SELECT (SELECT count(*) FROM notes), (SELECT count(*) FROM events)"
+        ((notes, events),) = await database.read(counts)
         assert notes == events
     await writing
 
@@ -345,21 +287,15 @@ async def test_reads_may_be_left_at_any_moment(database: Database, turns: int) -
     for task in tasks[::2]:
         task.cancel()
 
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-
-    assert outcomes[1::2] == ["text"] * 100
+    assert (await asyncio.gather(*tasks, return_exceptions=True))[1::2] == ["text"] * 100
     assert await asyncio.gather(*(text_of(database, "a") for _ in range(200))) == ["text"] * 200
 
 
 async def test_a_database_is_busy_while_it_writes_or_reads(database: Database) -> None:
-    async def is_idle() -> bool:
-        return not database.is_busy
-
-    assert await is_idle()
+    assert not database.is_busy
     for work in (called(database, put("a", "text")), text_of(database, "a")):
         under_way = asyncio.create_task(work)
         await turn(2)
-
         assert database.is_busy
         await under_way
-        await eventually(is_idle)
+        await eventually(lambda: not database.is_busy)

@@ -5,15 +5,13 @@ Their table is read from the code: a turn that is missing shows to clients only 
 
 import ast
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import permutations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,8 +44,6 @@ from tests.support.drivers import notes_url
 from tests.support.postgres import PostgresServer, needs_postgres
 from tests.support.rows import each_row
 
-# The turns of every transaction: which things it decides about by what it has read.
-
 PACKAGE = Path(bridge_server.__file__).parent
 DECORATORS = {"transaction", "adding_transaction"}
 PROJECT_ID = ProjectId("p1")
@@ -61,12 +57,8 @@ CALL = SimpleNamespace(session_id="s1", call_id="c1")
 SENDER = "0x01"
 REQUEST = SimpleNamespace(sender=SENDER)
 SENT_ONCE = Message(1, TOPIC, b"text", 1, "10.0.0.1", 5)
-ANNOUNCED = Message(2, OTHER_TOPIC, b"text", 1, None, 5)
+CHANGES = Changes((SENT_ONCE,), (9,), (SENT_ONCE, Message(2, OTHER_TOPIC, b"text", 1, None, 5)))
 IGNORED = None
-
-
-def stored(sender: str) -> Any:
-    return SimpleNamespace(request=SimpleNamespace(sender=sender))
 
 
 def swept(name: str, *others: Turn) -> Turns:
@@ -82,13 +74,16 @@ def publishing(topic: Topic, subscribes: Topic) -> Publishing:
     return Publishing((publication,), subscribes, CLIENT, "10.0.0.1", "call")
 
 
+ADDRESS = striped("address", "10.0.0.1")
+SENDING = Turns((PROJECT, SENDINGS), shared=(FIGURES,))
 IRN_CHANGES = (
     publishing(TOPIC, OTHER_TOPIC),
     Subscribing(OTHER_CLIENT, None, (TOPIC,), lambda _: None),
     Unsubscribing(OTHER_CLIENT, (OTHER_TOPIC,), lambda _: None),
 )
-Case = tuple[type, str, Sequence[object], Turns]
-TURNS: list[Case] = [
+OF_CLIENT, OF_OTHER_CLIENT = striped("irn-client", CLIENT), striped("irn-client", OTHER_CLIENT)
+OF_IRN_CHANGES = Turns((OF_CLIENT, *topics("t1", "t2"), ADDRESS, OF_OTHER_CLIENT, *topics("t3")))
+TURNS: list[tuple[type, str, Sequence[object], Turns]] = [
     # Statements that each decide for themselves, by a condition or by a unique key.
     (AccessStore, "add_link", (b"digest", 5), NO_TURNS),
     (AccessStore, "sign_in", (b"link", b"session", 5, 1), Turns(shared=(ACCESS,))),
@@ -103,12 +98,8 @@ TURNS: list[Case] = [
     (SignInStore, "sign_out", (b"digest",), NO_TURNS),
     (SignInStore, "sweep", (1,), swept("sign-ins")),
     (InboxStore, "mark_read", (3, (1,), 1, IGNORED), Turns((FIGURES,))),
-    (
-        NotifyStore,
-        "send",
-        (PUBLISHER, IGNORED, IGNORED, 1, IGNORED),
-        Turns((PROJECT, SENDINGS), shared=(FIGURES,)),
-    ),
+    (NotifyStore, "send", (PUBLISHER, IGNORED, IGNORED, 1, IGNORED), SENDING),
+    (NotifyStore, "send", (PROJECT_ID, IGNORED, IGNORED, 1, IGNORED), SENDING),  # by an operator
     (NotifyStore, "mark_all_as_read", (PUBLISHER, 1), Turns((PROJECT, FIGURES))),
     (NotifyStore, "sweep", (1, IGNORED), swept("notifications", FIGURES)),
     (MessageStore, "retry", (1, "m1", 1), STORED),
@@ -132,27 +123,9 @@ TURNS: list[Case] = [
     (ProjectStore, "add_type", (PROJECT_ID, IGNORED, "News", 1, 5), Turns((PROJECT,))),
     (ProjectStore, "rename_type", (PROJECT_ID, "news", "News"), Turns((PROJECT,))),
     (ProjectStore, "remove_type", (PROJECT_ID, "news", 1), Turns((PROJECT,))),
-    (
-        TopicStore,
-        "_apply",
-        (Changes((SENT_ONCE,), (9,), (SENT_ONCE, ANNOUNCED)), 1, IGNORED, IGNORED),
-        Turns((*topics("t1", "t2"), striped("address", "10.0.0.1"))),
-    ),
+    (TopicStore, "_apply", (CHANGES, 1, IGNORED, IGNORED), Turns((*topics("t1", "t2"), ADDRESS))),
     (TopicStore, "sweep", (1, 5), swept("topics")),
-    (
-        IrnStore,
-        "_apply",
-        (IRN_CHANGES, 0, {(CLIENT, Topic("t3")): [4, 4]}, IGNORED),
-        Turns(
-            (
-                striped("irn-client", CLIENT),
-                *topics("t1", "t2"),
-                striped("address", "10.0.0.1"),
-                striped("irn-client", OTHER_CLIENT),
-                *topics("t3"),
-            )
-        ),
-    ),
+    (IrnStore, "_apply", (IRN_CHANGES, 0, {(CLIENT, Topic("t3")): [4, 4]}, IGNORED), OF_IRN_CHANGES),
     (IrnStore, "take_id_block", (), NO_TURNS),
     (IrnStore, "sweep", (1, 5), swept("irn")),
     (IrnStore, "announce", ([],), NO_TURNS),
@@ -179,17 +152,16 @@ TURNS: list[Case] = [
     (TransactionStore, "keep", (REQUEST, 1, None, 1), Turns((Turn("wallet", SENDER),))),
     (TransactionStore, "accept", ("id", 1), NO_TURNS),
     (TransactionStore, "_write", ([],), NO_TURNS),
+    # The accounts that are known of transactions whose states change.
+    (
+        TransactionStore,
+        "_write",
+        ([], {"0x02", SENDER}),
+        Turns((Turn("wallet", SENDER), Turn("wallet", "0x02"))),
+    ),
     (TransactionStore, "sweep", (1, 5), swept("transactions")),
     (BucketStore, "sweep", (1,), swept("buckets")),
 ]
-CALLS_WITHOUT_A_STORE = {
-    # They save token buckets, by upserts, in SQLite only.
-    "assembly/system_routes.py",
-    "assembly/storage.py",
-    # In PostgreSQL's own tables each transaction is one statement, which decides by itself.
-    "storage/postgres/processes.py",
-}
-"""Transactions that need no turn."""
 
 
 class RecordingDatabase:
@@ -212,17 +184,28 @@ class RecordingDatabase:
         self.turns = turns
 
 
-def transactions_of_stores() -> list[str]:
-    """The names of all methods of the package that are transactions."""
-    return [
-        f"{found.name}.{method.name}"
-        for text in [path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))]
+def test_every_transaction_is_in_the_table_or_needs_no_turn() -> None:
+    texts = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
+    found = [
+        f"{store.name}.{method.name}"
+        for text in texts.values()
         if any(name in text for name in DECORATORS)
-        for found in ast.walk(ast.parse(text))
-        if isinstance(found, ast.ClassDef)
-        for method in found.body
+        for store in ast.walk(ast.parse(text))
+        if isinstance(store, ast.ClassDef)
+        for method in store.body
         if isinstance(method, ast.FunctionDef) and DECORATORS & set(map(_name, method.decorator_list))
     ]
+    others = {file for file, text in texts.items() if "database.transaction(" in text}
+
+    assert sorted(found) == sorted({f"{store.__name__}.{method}" for store, method, *_ in TURNS})
+    assert others == {
+        "storage/database.py",
+        # They save token buckets, by upserts, in SQLite only.
+        "assembly/system_routes.py",
+        "assembly/storage.py",
+        # In PostgreSQL's own tables each transaction is one statement, which decides by itself.
+        "storage/postgres/processes.py",
+    }
 
 
 def _name(decorator: ast.expr) -> str:
@@ -232,66 +215,44 @@ def _name(decorator: ast.expr) -> str:
     return called.id if isinstance(called, ast.Name) else ""
 
 
-def test_every_transaction_is_in_the_table() -> None:
-    assert sorted(transactions_of_stores()) == sorted(
-        f"{store.__name__}.{method}" for store, method, *_ in TURNS
-    )
-
-
-def test_no_other_place_runs_transactions() -> None:
-    others = {
-        path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        if "database.transaction(" in path.read_text("utf-8")
-    }
-
-    assert others == {*CALLS_WITHOUT_A_STORE, "storage/database.py"}
-
-
 @each_row(("store", "method", "arguments", "turns"), TURNS)
 async def test_a_transaction_names_its_turns(
     store: type, method: str, arguments: Sequence[object], turns: Turns
 ) -> None:
     database = RecordingDatabase()
-
     await getattr(store, method)(SimpleNamespace(database=database), *arguments)
-
     assert database.turns == turns
 
 
-async def test_a_sender_that_is_an_operator_names_the_project_too() -> None:
-    database = RecordingDatabase()
-
-    await NotifyStore.send(NotifyStore(database), PROJECT_ID, IGNORED, IGNORED, 1, IGNORED)  # type: ignore[arg-type]
-
-    assert database.turns == Turns((PROJECT, SENDINGS), shared=(FIGURES,))
-
-
-async def test_transactions_that_change_states_name_the_accounts_that_are_known() -> None:
-    database = RecordingDatabase()
-
-    await TransactionStore._write(TransactionStore(database), [], {"0x02", "0x01"})  # type: ignore[arg-type]
-
-    assert database.turns == Turns((Turn("wallet", "0x01"), Turn("wallet", "0x02")))
-
-
 # Transactions of several processes that have a turn in common follow each other; others do not wait.
+
+
+@needs_postgres
+async def test_two_processes_that_move_amounts_lose_none_and_sums_are_of_one_moment(
+    postgres: PostgresServer,
+) -> None:
+    url = await notes_url(postgres)
+    first, second = two = [PostgresDatabase(url, Events(), {}) for _ in range(2)]
+    async with first.opened(), second.opened():
+        notes = {name: Turn("note", name) for name in "abc"}
+        everything = Turns((), tuple(notes.values()))
+        for name in "abc":
+            await first.transaction(add(name, 100), turns=Turns((notes[name],)))
+        moves = [
+            two[number % 2].transaction(move(source, target), turns=Turns((notes[source], notes[target])))
+            for number, (source, target) in enumerate([*permutations("abc", 2)] * 15)
+        ]
+        sums = [two[number % 2].transaction(sum_of("abc"), turns=everything) for number in range(20)]
+        outcomes = await asyncio.gather(*moves, *sums)
+
+        assert outcomes[-20:] == [300] * 20
+        assert await second.transaction(sum_of("abc"), turns=everything) == 300
+
 
 NUMBER = "SELECT number FROM notes WHERE name = ?"
 SET = (
     "INSERT INTO notes (name, number) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET number = excluded.number"
 )
-
-
-@pytest.fixture(scope="module")
-async def two(postgres: PostgresServer) -> AsyncIterator[list[PostgresDatabase]]:
-    """Two processes on one database."""
-    url = await notes_url(postgres)
-    async with AsyncExitStack() as stack:
-        databases = [PostgresDatabase(url, Events(), {}) for _ in range(2)]
-        for database in databases:
-            await stack.enter_async_context(database.opened())
-        yield databases
 
 
 def add(name: str, amount: int) -> Callable[[], Transaction[int]]:
@@ -329,44 +290,15 @@ def sum_of(names: str) -> Callable[[], Transaction[int]]:
     return work
 
 
-async def clear(database: PostgresDatabase) -> None:
-    def work() -> Transaction[None]:
-        yield Statement("DELETE FROM notes")
-
-    await database.transaction(work)
-
-
-@needs_postgres
-async def test_two_processes_that_move_amounts_lose_none_and_sums_are_of_one_moment(
-    two: list[PostgresDatabase],
-) -> None:
-    await clear(two[0])
-    notes = {name: Turn("note", name) for name in "abc"}
-    everything = Turns((), tuple(notes.values()))
-    await asyncio.gather(*(two[0].transaction(add(name, 100), turns=Turns((notes[name],))) for name in "abc"))
-
-    outcomes = await asyncio.gather(
-        *(
-            two[number % 2].transaction(move(source, target), turns=Turns((notes[source], notes[target])))
-            for number, (source, target) in enumerate([*permutations("abc", 2)] * 15)
-        ),
-        *(two[number % 2].transaction(sum_of("abc"), turns=everything) for number in range(20)),
-    )
-
-    assert outcomes[-20:] == [300] * 20
-    assert await two[1].transaction(sum_of("abc"), turns=everything) == 300
-
-
 @needs_postgres
 @given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3), st.booleans())))
 def test_all_processes_take_locks_in_one_order(named: list[tuple[str, str, bool]]) -> None:
-    jobs = [
-        Turns((Turn(kind, id_),)) if alone else Turns((), (Turn(kind, id_),)) for kind, id_, alone in named
-    ]
+    turns = [(Turn(kind, id_), is_alone) for kind, id_, is_alone in named]
+    jobs = [Turns((turn,)) if is_alone else Turns((), (turn,)) for turn, is_alone in turns]
 
     script = beginning(jobs)
 
-    keys = sorted({lock_key(Turn(kind, id_)) for kind, id_, _ in named})
+    keys = sorted({lock_key(turn) for turn, _ in turns})
     assert script == beginning(reversed(jobs))
     assert (f"ARRAY[{','.join(map(str, keys))}]" in script) if keys else script == "BEGIN"
 

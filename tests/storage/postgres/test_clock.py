@@ -53,13 +53,7 @@ def test_a_clock_that_is_far_off_is_reported_and_at_last_too_far(machine: Manual
         correct(clock, machine, skew_us)
         found[skew_us] = (len(clock.troubles), len(clock.missing))
 
-    assert found == {
-        250_000: (0, 0),
-        250_001: (1, 0),
-        -300_000: (1, 0),
-        2_000_000: (1, 0),
-        -2_000_001: (1, 1),
-    }
+    assert list(found.values()) == [(0, 0), (1, 0), (1, 0), (1, 0), (1, 1)], found
 
 
 async def test_a_step_of_the_machines_clock_during_a_comparison_moves_nothing(machine: ManualClock) -> None:
