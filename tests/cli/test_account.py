@@ -6,15 +6,11 @@ import os
 import pty
 import socket
 import stat
-from collections.abc import AsyncIterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from bridge_server.ethereum.keystore import ScryptCost, make_keystore, read_keystore
 from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash, recover_address
@@ -22,14 +18,16 @@ from bridge_server.kit.testing.server import environment_without_settings
 from bridge_server.storage.data_directory import held
 from bridge_server.wallet import accounts as derivations
 from tests.cli.conftest import Invoke, Operating, SetUp
+from tests.client.gate import saying
 from tests.support.programs import fork_server
 from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.server import running_server, server_process
+from tests.support.webhook_receiver import WebhookReceiver
 
-_IN_A_NEW_SESSION = "import os; os.setsid(); from bridge_server.cli.main import main; main()"
 KEY = f"0x{1:064x}"
 ADDRESS = SigningKey((1).to_bytes(32)).address
+OTHER = SigningKey((2).to_bytes(32)).address
 PASSPHRASE = "open sesame"
 DEVELOPMENT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 
@@ -72,18 +70,12 @@ def test_a_new_account_is_a_key_file_under_the_passphrase(
     (listed,) = account.json("list")["accounts"]
     assert (address, line) == (listed["address"], f"key file: {listed['file']}")
     assert Path(listed["file"]).parent == tmp_path / "elsewhere"
-
-
-def test_a_passphrase_is_taken_as_the_bytes_of_the_first_line_that_it_is(
-    account: Operating, tmp_path: Path
-) -> None:
     for passphrase in (b" spaces around ", "pässwörd \N{KEY}".encode(), b"\xff\xfe", b""):
         (tmp_path / "passphrase").write_bytes(passphrase + b"\nanother line\n")
         by_input = account.json("new", stdin=passphrase + b"\r\n")
         by_file = account.json("new", "--passphrase-file", tmp_path / "passphrase", stdin="")
-
         for made in (by_input, by_file):
-            assert opened(made["file"], passphrase) == made["address"]
+            assert opened(made["file"], passphrase) == made["address"], passphrase
 
 
 @each_row(
@@ -92,25 +84,18 @@ def test_a_passphrase_is_taken_as_the_bytes_of_the_first_line_that_it_is(
         (("new",), "", "there is no passphrase: write it to standard input, or name a --passphrase-file"),
         (("new", "--passphrase-file", "/no"), None, "/no cannot be read: No such file or directory"),
         (("export", ADDRESS), None, f"there is no key file of {ADDRESS} in {{keystore}}"),
-        (
-            ("unlock", ADDRESS, "--url", "http://127.0.0.1:9"),
-            b"\xff\n",
-            "the passphrase is not text in UTF-8: it cannot be sent to the server",
-        ),
+        (("unlock", ADDRESS, "--url", "http://127.0.0.1:9"), b"\xff\n",
+         "the passphrase is not text in UTF-8: it cannot be sent to the server"),
         (("unlock", ADDRESS), None, "the server listens on any free port: name its address with --url"),
-        (
-            ("import",),
-            f"{KEY}\n{PASSPHRASE}\n",
-            "standard input gives the key: name the passphrase's file with --passphrase-file",
-        ),
+        (("import",), f"{KEY}\n{PASSPHRASE}\n",
+         "standard input gives the key: name the passphrase's file with --passphrase-file"),
     ],
-)
+)  # fmt: skip
 def test_a_command_that_lacks_something_says_what_to_do(
     account: Operating, set_up: SetUp, arguments: tuple[str, ...], stdin: str | bytes | None, refusal: str
 ) -> None:
     set_up(port=0)
     keystore = account.data_dir / "keystore"
-
     assert account.refusal(*arguments, stdin=stdin) == refusal.format(keystore=keystore)
     assert not keystore.exists()
 
@@ -118,19 +103,15 @@ def test_a_command_that_lacks_something_says_what_to_do(
 def test_a_terminal_is_asked_twice_and_shows_nothing(account: Operating) -> None:
     terminal, end = pty.openpty()
     command = ["account", "new", "--data-dir", str(account.data_dir)]
+    session = "import os; os.setsid(); from bridge_server.cli.main import main; main()"
     with (account.data_dir.parent / "out").open("wb") as out:
-        process = fork_server().start(
-            command, environment_without_settings(), end, out, end, program=_IN_A_NEW_SESSION
-        )
+        process = fork_server().start(command, environment_without_settings(), end, out, end, program=session)
     os.close(end)
-
     shown = b""
     for question, answer in (
-        (b"Passphrase: ", b"one thing"),
-        (b"Repeat the passphrase: ", b"another"),
-        (b"Passphrase: ", b"the same"),
-        (b"Repeat the passphrase: ", b"the same"),
-    ):
+        (b"Passphrase: ", b"one thing"), (b"Repeat the passphrase: ", b"another"),
+        (b"Passphrase: ", b"the same"), (b"Repeat the passphrase: ", b"the same"),
+    ):  # fmt: skip
         part = b""
         while not part.endswith(question):
             part += os.read(terminal, 1024)
@@ -147,16 +128,18 @@ def test_a_terminal_is_asked_twice_and_shows_nothing(account: Operating) -> None
 def test_accounts_are_listed_with_where_their_keys_are(
     account: Operating, set_up: SetUp, tmp_path: Path
 ) -> None:
+    assert account.text("list").startswith("there are no accounts in these settings, and no server runs on")
+    assert account.json("list") == {"accounts": []}
+    assert not account.data_dir.exists()
     (tmp_path / "keys").write_text(f"# of the shop\n{KEY}\n")
     set_up(dev_accounts=True, dev_account_count=1, private_keys=f"{2:064x}")
     set_up(private_keys_file=tmp_path / "keys")
     made = account.json("new")
-
     accounts = account.json("list")["accounts"]
 
     assert accounts == [
         {"address": DEVELOPMENT, "source": "development", "file": None},
-        {"address": SigningKey((2).to_bytes(32)).address, "source": "raw-key", "file": None},
+        {"address": OTHER, "source": "raw-key", "file": None},
         {"address": ADDRESS, "source": "raw-key", "file": None},
         {"address": made["address"], "source": "keystore", "file": made["file"]},
     ]
@@ -166,21 +149,14 @@ def test_accounts_are_listed_with_where_their_keys_are(
     ]
 
 
-def test_empty_list_of_accounts_is_reported(account: Operating, set_up: SetUp) -> None:
-    assert account.text("list").startswith("there are no accounts in these settings, and no server runs on")
-    assert account.json("list") == {"accounts": []}
-    assert not account.data_dir.exists()
-    set_up(private_keys=f"{2:064x}")
+def test_the_accounts_of_a_running_server_are_listed_for_the_bearer_of_its_token(
+    account: Operating, set_up: SetUp
+) -> None:
+    flags = ("--dev-accounts", "--set", "dev_account_count=1", "--set", f"private_keys={2:064x}")
     with server_process(account.data_dir, "--set", "private_keys=none") as server:
         assert account.text("list").startswith(f"the server at {server.url} has no accounts")
         assert account.json("list") == {"accounts": []}
-
-
-def test_accounts_of_the_server_that_runs_are_listed_for_the_bearer_of_its_token(
-    account: Operating, set_up: SetUp
-) -> None:
     made = account.json("new")
-    flags = ("--dev-accounts", "--set", "dev_account_count=1", "--set", f"private_keys={2:064x}")
     with server_process(account.data_dir, *flags, environment={"BRIDGE_RPC_TOKEN": "the first"}):
         without = account("list", "--json")
         set_up(rpc_token="the second", rpc_token_previous="the first")
@@ -193,7 +169,7 @@ def test_accounts_of_the_server_that_runs_are_listed_for_the_bearer_of_its_token
     assert "rpc_token" in line
     assert listed == [
         {"address": DEVELOPMENT, "source": "development", "file": None},
-        {"address": SigningKey((2).to_bytes(32)).address, "source": "server", "file": None},
+        {"address": OTHER, "source": "server", "file": None},
         from_key_file,
     ]
     assert unlocked == {"address": made["address"], "seconds": 0}
@@ -223,7 +199,6 @@ def test_a_private_key_is_imported_once_and_exported_with_its_passphrase(
 
 def test_a_key_file_is_imported_and_exported_as_it_is(account: Operating, tmp_path: Path) -> None:
     (tmp_path / "key.json").write_bytes(key_file())
-
     imported = account.json("import", tmp_path / "key.json")
 
     assert imported["address"] == ADDRESS
@@ -236,7 +211,6 @@ def test_what_is_no_key_of_the_passphrase_is_refused_and_not_repeated(
 ) -> None:
     key, other = tmp_path / "key", tmp_path / "key.json"
     other.write_bytes(key_file(passphrase="another"))
-
     for content in ("", "ff" * 32, "secret \N{KEY}"):
         key.write_text(content)
         refusal = account.refusal("import", key)
@@ -252,41 +226,14 @@ def test_what_is_no_key_of_the_passphrase_is_refused_and_not_repeated(
     assert account.refusal("list").startswith("private_keys_file: /nowhere/5ec7e7 cannot be")
 
 
-@dataclass
-class Rpc:
-    """A server that answers what it is told, and keeps what it was asked."""
-
-    url: str = ""
-    status: int = 200
-    answer: Any = field(default_factory=lambda: {"jsonrpc": "2.0", "id": 1, "result": True})
-    calls: list[tuple[str, str | None, Any]] = field(default_factory=list)
-
-    async def handle(self, request: web.Request) -> web.Response:
-        self.calls.append((request.path, request.headers.get("Authorization"), await request.json()))
-        return web.json_response(self.answer, status=self.status)
-
-
-@pytest.fixture
-async def rpc() -> AsyncIterator[Rpc]:
-    answering = Rpc()
-    application = web.Application()
-    application.router.add_post("/rpc", answering.handle)
-    async with TestServer(application) as server:
-        answering.url = str(server.make_url("")).rstrip("/")
-        yield answering
-
-
 async def test_a_server_that_runs_sees_at_once_what_commands_do(account: Operating) -> None:
     async with running_server(account.data_dir) as server:
         wallet = RpcClient(server)
         before = await wallet.call("eth_accounts")
-
         address = (await asyncio.to_thread(account.json, "new"))["address"]
         after = await wallet.call("eth_accounts")
         locked = await wallet.error("personal_sign", "0x61", address)
-        wrong = await asyncio.to_thread(
-            account.refusal, "unlock", address, "--url", server.url, stdin="wrong\n"
-        )
+        wrong = await asyncio.to_thread(account.refusal, "unlock", address, "--url", server.url, stdin="no\n")
         await asyncio.to_thread(account.json, "unlock", address, "--seconds", "60", "--url", server.url)
         signature = bytes.fromhex((await wallet.call("personal_sign", "0x61", address))[2:])
         server.clock.advance(60)
@@ -298,47 +245,54 @@ async def test_a_server_that_runs_sees_at_once_what_commands_do(account: Operati
     assert recover_address(personal_message_hash(b"a"), signature) == address
 
 
+RESULT = json.dumps({"jsonrpc": "2.0", "id": 1, "result": True}).encode()
+
+
 @each_row("left", [None, "", '{"url": 7}'])
 async def test_a_server_that_is_gone_or_left_nothing_of_use_is_looked_for_as_the_settings_say(
-    account: Operating, rpc: Rpc, set_up: SetUp, left: str | None
+    account: Operating, receiver: WebhookReceiver, set_up: SetUp, left: str | None
 ) -> None:
-    set_up(port=rpc.url.rpartition(":")[2], rpc_token="the-token")
+    set_up(port=receiver.port, rpc_token="the-token")
+    receiver.otherwise = saying(RESULT)
+    receiver.requests.clear()
     with ExitStack() as running:
         if left is not None:
             running.enter_context(held(account.data_dir))
         account.data_dir.mkdir(exist_ok=True)
         gone = '{"url": "http://127.0.0.1:9"}'
         (account.data_dir / "server.json").write_text(gone if left is None else left)
-        rpc.calls.clear()
-
         told = await asyncio.to_thread(account.json, "unlock", ADDRESS, "--seconds", "60")
 
     assert told == {"address": ADDRESS, "seconds": 60}
-    ((path, authorization, call),) = rpc.calls
-    assert (path, authorization) == ("/rpc", "Bearer the-token")
+    (request,) = receiver.requests
+    assert (request.path, request.headers["Authorization"]) == ("/rpc", "Bearer the-token")
+    call = json.loads(request.body)
     assert call["method"] == "personal_unlockAccount"
     assert call["params"] == [ADDRESS.lower(), PASSPHRASE, 60]
 
 
-WANTS_TOKEN = (
-    "the server requires its rpc_token: give it to this command too, as BRIDGE_RPC_TOKEN or with --config"
-)
-
-
-async def test_another_server_unlocks_or_its_refusal_is_printed(account: Operating, rpc: Rpc) -> None:
-    told = await asyncio.to_thread(account.text, "unlock", ADDRESS, "--url", f"{rpc.url}/")
+async def test_another_server_unlocks_or_its_refusal_is_printed(
+    account: Operating, receiver: WebhookReceiver
+) -> None:
+    url = receiver.url("")
+    receiver.script.append(saying(RESULT))
+    told = await asyncio.to_thread(account.text, "unlock", ADDRESS, "--url", f"{url}/")
     assert told == f"{ADDRESS} is unlocked for 300 seconds\n"
-    assert (rpc.calls[0][1], rpc.calls[0][2]["params"]) == (None, [ADDRESS.lower(), PASSPHRASE, 300])
+    (request,) = receiver.requests
+    assert "Authorization" not in request.headers
+    assert json.loads(request.body)["params"] == [ADDRESS.lower(), PASSPHRASE, 300]
 
-    for status, answer, message in (
+    token = "requires its rpc_token: give it to this command too, as BRIDGE_RPC_TOKEN or with --config"
+    rows: list[tuple[int, Any, str]] = [
         (200, {"error": {"code": 4100, "message": "No."}}, "the server refused: No."),
         (403, {"title": "Who?", "detail": "Go."}, "the server refused: Go."),
-        (401, {"title": "Who?", "detail": "Send a token."}, WANTS_TOKEN),
-        (404, ["x"], f"the server at {rpc.url} is not a bridge server (status 404)"),
-        (200, {"id": 1, "error": "?"}, f"the server at {rpc.url} is not a bridge server (status 200)"),
-    ):
-        rpc.status, rpc.answer = status, answer
-        assert await asyncio.to_thread(account.refusal, "unlock", ADDRESS, "--url", rpc.url) == message
+        (401, {"title": "Who?", "detail": "Send a token."}, f"the server {token}"),
+        (404, ["x"], f"the server at {url} is not a bridge server (status 404)"),
+        (200, {"id": 1, "error": "?"}, f"the server at {url} is not a bridge server (status 200)"),
+    ]
+    for status, answer, message in rows:
+        receiver.otherwise = saying(json.dumps(answer).encode(), status)
+        assert await asyncio.to_thread(account.refusal, "unlock", ADDRESS, "--url", url) == message
 
 
 def test_a_url_at_which_no_server_answers_is_reported(account: Operating) -> None:

@@ -2,12 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from functools import partial
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import orjson
 import pytest
@@ -20,6 +17,7 @@ from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.store import enqueue
 from bridge_server.storage.data_directory import held
 from tests.cli.conftest import Invoke, Operating
+from tests.client.gate import saying
 from tests.support import fcm_service
 from tests.support.admin_client import ETHEREUM
 from tests.support.clock import ManualClock
@@ -28,7 +26,6 @@ from tests.support.engines import database_of, engine_environment, settings_over
 from tests.support.project import account
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, PushServices, running_push_services
-from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
 from tests.support.webhook_receiver import WebhookReceiver, status
 
@@ -46,17 +43,15 @@ VALUES
     (1, 'third', 'webhook', 'https://secret-token.example', 3000, 5000, 6000, 'it answered 413'),
     (1, 'fourth', 'log', 'log:', 4000, NULL, 6000, 'it answered 503')
 """
-_MESSAGE = """
+_MESSAGES = """
 INSERT INTO outbox
     (body, message_id, destination, url, created_at_ms, attempts, next_attempt_at_ms, device_id)
-VALUES (?, ?, ?, ?, 5, ?, ?, ?)
+VALUES
+    ('{}', 'a', 'log', 'log:', 5, 0, 9000000000000, 'fourth'),
+    ('{}', 'b', 'log', 'log:', 5, 0, 9000000000000, 'fourth'),
+    ('{}', 'c', 'fcm', 'fcm:secret-token', 5, 0, 9000000000000, NULL),
+    ('{}', 'd', 'https://secret-token.example:443', 'https://x', 5, 9, NULL, 'third')
 """
-_MESSAGES = [
-    (b"{}", "a", "log", "log:", 0, 9_000_000_000_000, "fourth"),
-    (b"{}", "b", "log", "log:", 0, 9_000_000_000_000, "fourth"),
-    (b"{}", "c", "fcm", "fcm:secret-token", 0, 9_000_000_000_000, None),
-    (b"{}", "d", "https://secret-token.example:443", "https://x", 9, None, "third"),
-]
 
 
 def owe(data_dir: Path, *urls: str) -> None:
@@ -73,10 +68,9 @@ def owe(data_dir: Path, *urls: str) -> None:
 
 def kill(data_dir: Path) -> None:
     """Make all messages dead letters."""
+    dead = "UPDATE outbox SET died_at_ms = 2000, next_attempt_at_ms = NULL, last_error = 'it hangs'"
     with database_of(settings_over(data_dir)) as database:
-        database.changed(
-            "UPDATE outbox SET died_at_ms = 2000, next_attempt_at_ms = NULL, last_error = 'it hangs'"
-        )
+        database.changed(dead)
 
 
 @pytest.fixture
@@ -86,11 +80,14 @@ def owing(tmp_path: Path, invoke: Invoke) -> Operating:
     return Operating(invoke, tmp_path / "data")
 
 
-def test_messages_are_listed_newest_first_by_state_destination_and_number(owing: Operating) -> None:
+def test_messages_are_listed_newest_first_and_shown_without_payload(owing: Operating) -> None:
     def ids(*options: str) -> list[str]:
         return [each["id"] for each in owing.json("outbox", "list", *options)["messages"]]
 
-    lines = owing.text("outbox", "list").splitlines()
+    lines, shown = owing.text("outbox", "list").splitlines(), owing.json("outbox", "show", "1-msg-1")
+    body: dict[str, object] = {
+        "event": "subscribed", "notification_types": ["news", "offers"], "url": None, "more": {}
+    }  # fmt: skip
 
     assert ids() == ["3-msg-3", "2-msg-2", "1-msg-1"]
     assert ids("--destination", DESTINATION) == ["2-msg-2", "1-msg-1"]
@@ -99,26 +96,25 @@ def test_messages_are_listed_newest_first_by_state_destination_and_number(owing:
     assert {each["state"] for each in owing.json("outbox", "list")["messages"]} == {"due"}
     assert lines[0].split() == ["message", "state", "purpose", "destination", "attempts", "since", "error"]
     assert "s" * 40 not in owing.text("outbox", "list", "--json")
-
-
-def test_a_message_is_shown_without_its_payload_and_cells_as_json_has_them(owing: Operating) -> None:
-    shown = owing.json("outbox", "show", "1-msg-1")
-    body: dict[str, object] = {
-        "event": "subscribed", "notification_types": ["news", "offers"], "url": None, "more": {}
-    }  # fmt: skip
-
     assert (shown["message_id"], shown["body"], shown["body_bytes"]) == ("msg-1", None, 2)
     assert shown["headers"]["webhook-id"] == "msg-1"
     assert "webhook-id: msg-1" in owing.text("outbox", "show", "1-msg-1")
     assert _cell(body) == 'event: subscribed, notification_types: ["news","offers"], url: -, more: -'
 
 
-def test_one_message_or_the_dead_letters_of_a_destination_or_all_are_sent_again_or_dropped(
+def test_one_message_or_dead_letters_of_a_destination_or_all_are_sent_again_or_dropped(
     owing: Operating,
 ) -> None:
     def states() -> dict[str, str]:
         return {each["id"]: each["state"] for each in owing.json("outbox", "list")["messages"]}
 
+    for arguments, fault in (
+        (("show", "9-msg-9"), "no such message"),
+        (("retry",), "name one message, or all dead letters with --dead"),
+        (("drop", "1-msg-1", "--destination", DESTINATION), "--destination chooses among dead letters"),
+    ):
+        assert fault in owing.refusal("outbox", *arguments).lower()
+        assert len(states()) == 3
     kill(owing.data_dir)
     assert owing.text("outbox", "retry", "1-msg-1") == "1-msg-1 is sent again\n"
     assert states() == {"1-msg-1": "due", "2-msg-2": "dead", "3-msg-3": "dead"}
@@ -136,21 +132,6 @@ def test_one_message_or_the_dead_letters_of_a_destination_or_all_are_sent_again_
     assert owing.json("outbox", "drop", owing.json("outbox", "list")["messages"][0]["id"]) == {"messages": 1}
 
 
-@each_row(
-    ("arguments", "fault"),
-    [
-        (("show", "9-msg-9"), "no such message"),
-        (("retry",), "name one message, or all dead letters with --dead"),
-        (("drop", "1-msg-1", "--destination", DESTINATION), "--destination chooses among dead letters"),
-    ],
-)
-def test_an_impossible_command_prints_one_line_and_changes_nothing(
-    owing: Operating, arguments: tuple[str, ...], fault: str
-) -> None:
-    assert fault in owing.refusal("outbox", *arguments).lower()
-    assert len(owing.json("outbox", "list")["messages"]) == 3
-
-
 async def webhook_test(invoke: Invoke, receiver: WebhookReceiver, *options: str, **settings: str) -> Result:
     """Test the receiver's webhook by a command that allows private addresses, unless the settings say no."""
     with pytest.MonkeyPatch.context() as patch:
@@ -159,35 +140,28 @@ async def webhook_test(invoke: Invoke, receiver: WebhookReceiver, *options: str,
         return await asyncio.to_thread(invoke, "webhook", "test", receiver.url(), *options)
 
 
-async def test_the_receiver_gets_a_signed_message_and_its_answer_is_said(
+async def test_a_webhook_gets_a_signed_message_and_its_answer_or_refusal_is_said(
     receiver: WebhookReceiver, invoke: Invoke
 ) -> None:
     told = await webhook_test(invoke, receiver)
     as_json = await webhook_test(invoke, receiver, "--json", webhook_secret="whsec_" + "A" * 32)
+    receiver.otherwise = status(500)
+    result = await webhook_test(invoke, receiver)
+    failed = await webhook_test(invoke, receiver, "--json")
+    guarded = await webhook_test(invoke, receiver, allow_private_webhooks="false")
+    no_url = await asyncio.to_thread(invoke, "webhook", "test", "ftp://app.example.org/hook")
 
     assert (told.exit_code, told.stderr, as_json.exit_code) == (0, "", 0)
     assert told.stdout.startswith("the receiver took it and answered 200 in ")
     tested = json.loads(as_json.stdout)
     assert (tested["delivered"], tested["status"]) == (True, 200)
-    [_, request] = receiver.requests
+    [_, request, *refused] = receiver.requests
     assert json.loads(request.body)["event"] == "test"
     assert request.headers["webhook-signature"].startswith("v1,")
-
-
-async def test_a_refusal_is_one_line_and_exit_code_1_and_a_private_address_is_not_called(
-    receiver: WebhookReceiver, invoke: Invoke
-) -> None:
-    receiver.otherwise = status(500)
-
-    result = await webhook_test(invoke, receiver)
-    as_json = await webhook_test(invoke, receiver, "--json")
-    guarded = await webhook_test(invoke, receiver, allow_private_webhooks="false")
-    no_url = await asyncio.to_thread(invoke, "webhook", "test", "ftp://app.example.org/hook")
-
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "bridge-server: the receiver did not take it: the receiver answered 500\n"
-    assert (as_json.exit_code, json.loads(as_json.stdout)["delivered"]) == (1, False)
-    assert (guarded.exit_code, len(receiver.requests)) == (1, 2)
+    assert (failed.exit_code, json.loads(failed.stdout)["delivered"]) == (1, False)
+    assert (guarded.exit_code, len(refused)) == (1, 2)
     assert (no_url.exit_code, no_url.stdout) == (2, "")
     assert no_url.stderr.startswith("bridge-server: URL must be ")
 
@@ -207,32 +181,24 @@ async def push(tmp_path: Path, services: PushServices) -> AsyncIterator[PushClie
 
 
 async def push_test(push: PushClient, services: PushServices, *arguments: str) -> Finished:
-    place = ("--data-dir", push.server.settings.data_dir)
-    return await asyncio.to_thread(
-        run_command,
-        "push",
-        "test",
-        *place,
-        *arguments,
-        environment={**services.environment, **engine_environment(push.server.settings.data_dir)},
-    )
+    data_dir = push.server.settings.data_dir
+    environment = {**services.environment, **engine_environment(data_dir)}
+    command = ("push", "test", "--data-dir", data_dir, *arguments)
+    return await asyncio.to_thread(run_command, *command, environment=environment)
 
 
 async def test_the_device_gets_a_push(push: PushClient, services: PushServices) -> None:
     for channel in ("fcm", "apns", "webpush", "webhook"):
         await push.register(type=channel, token=services.token(channel), language="sv")
-
         finished = await push_test(push, services, "--topic", TOPIC)
 
-        answered = 201 if channel == "webpush" else 200
-        told = f"the provider took it and answered {answered}\n"
+        told = f"the provider took it and answered {201 if channel == 'webpush' else 200}\n"
         assert (finished.exit_code, finished.out, finished.err) == (0, told, "")
         (shown,) = services.shown(channel)
         assert shown.body == "Ny förfrågan från Dapp"
     await push.register(type="log")
     as_json = await push_test(push, services, "--topic", TOPIC, "--json")
-    assert as_json.exit_code == 0
-    assert orjson.loads(as_json.out) == {"success": True, "status": None}
+    assert (as_json.exit_code, orjson.loads(as_json.out)) == (0, {"success": True, "status": None})
     assert "New request from Dapp" in as_json.err
 
 
@@ -265,20 +231,19 @@ def operating(invoke: Invoke, tmp_path: Path) -> Operating:
     operating = Operating(invoke, tmp_path / "data")
     operating.text("project", "create", "App")
     with database_of(settings_over(operating.data_dir)) as database:
-        database.changed(_ACCOUNT)
-        database.changed(_DEVICES)
-        database.executemany(_MESSAGE, _MESSAGES)
+        for statement in (_ACCOUNT, _DEVICES, _MESSAGES):
+            database.changed(statement)
     return operating
 
 
 def test_every_device_has_a_line_and_none_an_address(operating: Operating) -> None:
     text = operating.text("device", "list", ETHEREUM)
+    header, *lines, last = [
+        [cell.strip() for cell in line.split("  ") if cell.strip()] for line in text.splitlines()
+    ]
 
-    header, *lines, last = [line.split("  ") for line in text.splitlines()]
-    assert [cell.strip() for cell in header if cell.strip()] == [
-        "device", "channel", "state", "queued", "last delivered", "last error",
-    ]  # fmt: skip
-    assert [[cell.strip() for cell in line if cell.strip()] for line in lines] == [
+    assert header == ["device", "channel", "state", "queued", "last delivered", "last error"]
+    assert lines == [
         ["first", "fcm", "new", "0", "-", "-"],
         ["second", "apns", "delivered", "0", "1970-01-01T00:00:05.000Z", "-"],
         ["third", "webhook", "failed", "0", "1970-01-01T00:00:05.000Z", "it answered 413"],
@@ -297,37 +262,19 @@ def test_every_device_has_a_line_and_none_an_address(operating: Operating) -> No
     assert "nobody" not in operating.refusal("device", "list", "nobody")
 
 
-def test_failing_provider_of_the_running_server_is_reported(operating: Operating) -> None:
+async def test_failing_provider_of_the_running_server_is_reported(
+    operating: Operating, receiver: WebhookReceiver
+) -> None:
+    async def told(url: str) -> str:
+        (operating.data_dir / "server.json").write_text(json.dumps({"url": url}))
+        return await asyncio.to_thread(operating.text, "device", "list", account(1))
+
+    receiver.otherwise = saying(b"ready\nbut pushes by fcm have stopped: the key is revoked\n")
     with server_process(operating.data_dir):
-        quiet = operating.text("device", "list", account(1))
-    with held(operating.data_dir):
-        (operating.data_dir / "server.json").write_text('{"url": "http://127.0.0.1:9"}')
-        silent = operating.text("device", "list", account(1))
-        with served("ready\nbut pushes by fcm have stopped: the key is revoked\n") as url:
-            (operating.data_dir / "server.json").write_text(json.dumps({"url": url}))
-            told = operating.text("device", "list", account(1))
-
+        quiet = await asyncio.to_thread(operating.text, "device", "list", account(1))
     assert quiet == f"{account(1)} has no devices\n"
-    assert silent == f"{quiet}the server at http://127.0.0.1:9 does not answer\n"
-    assert told == f"{quiet}pushes by fcm have stopped: the key is revoked\n"
-
-
-@contextmanager
-def served(text: str) -> Iterator[str]:
-    """Something that answers every request with this text; its URL."""
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with held(operating.data_dir):
+        silent = "the server at http://127.0.0.1:9 does not answer\n"
+        assert await told("http://127.0.0.1:9") == f"{quiet}{silent}"
+        stopped = "pushes by fcm have stopped: the key is revoked\n"
+        assert await told(receiver.url("")) == f"{quiet}{stopped}"
