@@ -15,9 +15,7 @@ from tests.support.rows import each_row
 
 INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 SECRET = re.compile(r"^secret +(bsk_[A-Za-z0-9_-]{43})$", re.MULTILINE)
-EPOCH = date(1970, 1, 1).toordinal()
 ETHEREUM = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
-_SOMEBODY = 65534
 
 
 @pytest.fixture
@@ -32,38 +30,16 @@ def app(operate: Operating) -> Operating:
     return operate
 
 
-def send(operate: Operating, *figures: tuple[str, str, int, int, int]) -> None:
-    """As if a server had sent: type, day, sent, read, bulk-marked."""
-    rows = [(date.fromisoformat(day).toordinal() - EPOCH, *counts, name) for name, day, *counts in figures]
-    with database_of(settings_over(operate.data_dir)) as database:
-        database.executemany(
-            "INSERT INTO daily_figures (project, type, day, sent, read, bulk_marked)"
-            " SELECT project, id, ?, ?, ?, ? FROM notification_types WHERE type_id = ?",
-            rows,
-        )
+def test_a_project_has_an_id_that_is_made_from_its_name(operate: Operating) -> None:
+    for name, *ids in (
+        ("Shop", "shop", "shop-2"), ("Ma Boutique: été!", "ma-boutique-ete"), ("Inbox", "inbox-2", "inbox-3"),
+        ("x" * 64, "x" * 64, f"{'x' * 59}-2"), ("商店", "[0-9a-f]{32}"),
+    ):  # fmt: skip
+        made = [operate.json("project", "create", name)["project_id"] for _ in ids]
+        assert all(map(re.fullmatch, ids, made)), made
 
 
-@each_row(
-    ("name", "ids"),
-    [
-        ("Shop", ["shop", "shop-2"]),
-        ("Ma Boutique: été!", ["ma-boutique-ete"]),
-        ("Inbox", ["inbox-2", "inbox-3"]),
-        ("x" * 64, ["x" * 64, f"{'x' * 59}-2"]),
-        ("商店", ["[0-9a-f]{32}"]),
-    ],
-)
-def test_a_project_has_an_id_that_is_made_from_its_name(
-    operate: Operating, name: str, ids: list[str]
-) -> None:
-    made = [operate.json("project", "create", name)["project_id"] for _ in ids]
-
-    assert all(map(re.fullmatch, ids, made)), made
-
-
-def test_create_prints_the_secret_once_and_projects_are_listed_oldest_first(
-    operate: Operating,
-) -> None:
+def test_create_prints_the_secret_once_and_projects_are_listed_oldest_first(operate: Operating) -> None:
     printed = operate.text("project", "create", "My app 😀", "--id", "my-app")
     made = operate.json("project", "create", "A much longer name", "--id", "a-longer-id")
     heading, first, second = operate.text("project", "list").splitlines()
@@ -101,7 +77,6 @@ def test_show_prints_what_belongs_to_the_project(app: Operating) -> None:
     app.text("project", "rotate-secret", "app")
     app.text("project", "webhook", "app", "--url", "https://app.example/hook")
     app.text("subscriber", "add", "app", ETHEREUM)
-
     printed = app.text("project", "show", "app")
 
     assert re.sub(INSTANT, "THEN", printed).splitlines() == [
@@ -122,7 +97,6 @@ def test_secrets_rotate_and_are_revoked_by_number(app: Operating) -> None:
     printed = app.text("project", "rotate-secret", "app")
     assert SECRET.search(printed)
     assert "not shown again" in printed
-
     assert "2 live secrets" in app.refusal("project", "rotate-secret", "app")
     assert app("project", "revoke-secret", "app", "0").exit_code == 2
     assert app.text("project", "revoke-secret", "app", "1") == "secret 1 is revoked\n"
@@ -133,7 +107,6 @@ def test_secrets_rotate_and_are_revoked_by_number(app: Operating) -> None:
 
 def test_limits_are_shown_set_and_reset(app: Operating, set_up: SetUp) -> None:
     set_up(account_burst=9)
-
     assert app.text("project", "limits", "app") == "2 per hour, 9 at once (the server's)\n"
     own = app.text("project", "limits", "app", "--per-hour", "7.5", "--burst", "1000000")
     assert own == app.text("project", "limits", "app")
@@ -158,7 +131,6 @@ def test_types_are_added_renamed_listed_and_removed(app: Operating) -> None:
     assert app.text("project", "type", "add", "app", "News", "--id", "news") == "type  news\nname  News\n"
     made = app.json("project", "type", "add", "app", "Deals")
     assert app.text("project", "type", "rename", "app", "news", "Today") == "type  news\nname  Today\n"
-
     heading, first, second = app.text("project", "type", "list", "app").splitlines()
     assert heading.split() == ["type", "name", "created"]
     assert first.split()[:2] == ["news", "Today"]
@@ -171,11 +143,20 @@ def test_types_are_added_renamed_listed_and_removed(app: Operating) -> None:
 def test_analytics_is_a_table_by_type_and_day(app: Operating) -> None:
     for type_id in ("news", "deals"):
         app.text("project", "type", "add", "app", "Type", "--id", type_id)
-    send(app, ("news", "2026-01-31", 1000, 250, 0), ("news", "2026-02-01", 4, 1, 2))
-    send(app, ("deals", "2026-02-01", 3, 0, 3), ("deals", "2026-02-02", 9, 9, 0))
-
+    figures = [
+        ("news", "2026-01-31", 1000, 250, 0), ("news", "2026-02-01", 4, 1, 2),
+        ("deals", "2026-02-01", 3, 0, 3), ("deals", "2026-02-02", 9, 9, 0),
+    ]  # fmt: skip
+    with database_of(settings_over(app.data_dir)) as database:  # as if a server had sent
+        database.executemany(
+            "INSERT INTO daily_figures (project, type, day, sent, read, bulk_marked)"
+            " SELECT project, id, ?, ?, ?, ? FROM notification_types WHERE type_id = ?",
+            [
+                ((date.fromisoformat(day) - date(1970, 1, 1)).days, *counts, name)
+                for name, day, *counts in figures
+            ],
+        )
     printed = app.text("project", "analytics", "app", "--from", "2026-01-31", "--to", "2026-02-01")
-
     assert printed.splitlines() == [
         "2026-01-31 to 2026-02-01",
         "",
@@ -232,47 +213,39 @@ def test_failure_is_one_line_and_exit_code_2_and_changes_nothing(
     app: Operating, arguments: tuple[str, ...], said: str
 ) -> None:
     before = app.json("project", "show", "app")
-
     for form in ((), ("--json",)):
         assert said in app.refusal("project", *arguments, *form)
-
     assert app.json("project", "show", "app") == before
 
 
-@pytest.mark.sqlite("its file is spoiled")
-def test_a_database_or_a_setting_that_cannot_be_used_is_one_line(operate: Operating, set_up: SetUp) -> None:
+@pytest.mark.sqlite("a command on PostgreSQL needs no data directory")
+def test_a_database_a_setting_or_a_data_directory_that_cannot_be_used_is_one_line(
+    invoke: Invoke, tmp_path: Path, operate: Operating, set_up: SetUp
+) -> None:
+    (tmp_path / "file").write_text("no directory")
     operate.data_dir.mkdir()
     (operate.data_dir / "bridge.sqlite3").write_bytes(b"not a database, by any stretch" * 100)
 
+    for command in (("subscriber", "list", "app"), ("push", "test", "--topic", "t"), ("backup", "copy")):
+        assert "there is no database" in Operating(invoke, tmp_path / "elsewhere").refusal(*command)
+    assert not (tmp_path / "elsewhere").exists()
+    impossible = Operating(invoke, tmp_path / "file" / "data").refusal("project", "create", "App")
+    assert "cannot be used" in impossible
+    assert str(tmp_path / "file") in impossible
     assert "cannot be used: file is not a database" in operate.refusal("project", "list")
     set_up(port=65536)
     assert "port" in operate.refusal("project", "list")
 
 
-@pytest.mark.sqlite("a command on PostgreSQL needs no data directory")
-def test_a_data_directory_that_is_not_there_or_cannot_be_is_one_line(invoke: Invoke, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no directory")
-
-    for command in (("subscriber", "list", "app"), ("push", "test", "--topic", "t"), ("backup", "copy")):
-        assert "there is no database" in Operating(invoke, tmp_path / "elsewhere").refusal(*command)
-    impossible = Operating(invoke, tmp_path / "file" / "data").refusal("project", "create", "App")
-
-    assert not (tmp_path / "elsewhere").exists()
-    assert "cannot be used" in impossible
-    assert str(tmp_path / "file") in impossible
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take another user's place")
-@each_row("command", [("account", "list"), ("project", "list")])
 def test_a_command_as_root_is_refused_in_the_data_directory_of_another_user(
-    invoke: Invoke, tmp_path: Path, command: tuple[str, ...]
+    invoke: Invoke, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
-    home.mkdir(exist_ok=True)
-    os.chown(home, _SOMEBODY, _SOMEBODY)
-
-    result = invoke(*command, "--data-dir", home)
-
-    assert result.exit_code == 2
-    assert "sudo -u" in result.stderr
-    assert list(home.iterdir()) == []
+    home.mkdir()
+    os.chown(home, 65534, 65534)
+    for command in ("account", "project"):
+        result = invoke(command, "list", "--data-dir", home)
+        assert result.exit_code == 2, command
+        assert "sudo -u" in result.stderr
+        assert list(home.iterdir()) == []
