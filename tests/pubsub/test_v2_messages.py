@@ -1,6 +1,7 @@
 """Generation 2.x: who is sent what, how often and until when."""
 
 import hashlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,39 +13,33 @@ from tests.pubsub.conftest import Join, irn_opened
 from tests.support.asking import until_delivered
 from tests.support.bridge_client import BridgeClient
 from tests.support.rows import each_row
-from tests.support.server import RunningServer, running_server
+from tests.support.server import RunningServer
 from tests.support.socket_client import (
     PATIENCE_SECONDS,
     TOKEN_TIME,
     Identity,
-    IrnClient,
     irn_connected,
     topic_of,
 )
 from tests.support.webhook_receiver import WebhookReceiver
 
-# Publishing, subscribing, acknowledging: who is sent what, how often and until when.
-
-
 TOPIC, OTHER = topic_of("topic"), topic_of("other")
 
 
-async def test_a_message_goes_to_who_is_there(join: Join, server: RunningServer) -> None:
-    wallet_identity = Identity()
-    dapp, wallet = await join(), await join(wallet_identity)
+async def test_a_message_goes_to_who_is_there_at_both_paths(join: Join, server: RunningServer) -> None:
+    identity = Identity()
+    dapp, wallet, other = await join(), await join(identity), await join(path="/compat/v2")
     await wallet.subscribe(TOPIC)
 
-    answer = await dapp.publish(TOPIC, "sealed", tag=1108, attestation="signed")
+    assert await dapp.publish(TOPIC, "sealed", tag=1108, attestation="signed") is True
 
     request = await wallet.request()
-    subscription = hashlib.sha256(f"{TOPIC}{wallet_identity.did}".encode()).hexdigest()
-    assert answer is True
     assert request == {
         "id": request["id"],
         "jsonrpc": "2.0",
         "method": "irn_subscription",
         "params": {
-            "id": subscription,
+            "id": hashlib.sha256(f"{TOPIC}{identity.did}".encode()).hexdigest(),
             "data": {
                 "topic": TOPIC,
                 "message": "sealed",
@@ -55,23 +50,10 @@ async def test_a_message_goes_to_who_is_there(join: Join, server: RunningServer)
         },
     }
     assert 10**9 <= request["id"] < 2**53
-
-
-@each_row("path", ["/", "/compat/v2"])
-async def test_both_paths_meet(join: Join, path: str) -> None:
-    dapp, wallet = await join(path=path), await join(path="/")
-    await wallet.subscribe(TOPIC)
-
-    await dapp.publish(TOPIC)
-
-    assert await wallet.messages(1) == ["message"]
-
-
-@each_row("request_id", [0, 7, 2**53 + 1, 2**64 - 1, "7", "007", "1700000000000000001", str(2**64 - 1)])
-async def test_an_id_is_repeated_exactly(join: Join, request_id: Any) -> None:
-    client = await join()
-
-    assert await client.publish(TOPIC, request_id=request_id) is True
+    # An id is repeated exactly.
+    for request_id in (0, 7, 2**53 + 1, 2**64 - 1, "7", "007", "1700000000000000001", str(2**64 - 1)):
+        assert await other.publish(TOPIC, repr(request_id), request_id=request_id) is True
+        assert await wallet.messages(1) == [repr(request_id)]
 
 
 async def test_nobody_hears_their_own_on_any_socket(join: Join) -> None:
@@ -95,19 +77,23 @@ async def test_unacknowledged_messages_come_again_in_order_with_other_ids(join: 
     identity = Identity()
     dapp, wallet = await join(), await join(identity)
     await wallet.subscribe(TOPIC, OTHER)
-    for number in range(4):
+    for number in range(6):
         await dapp.publish((TOPIC, OTHER)[number % 2], str(number))
-    first = [await wallet.request() for _ in range(4)]
+    first = [await wallet.request() for _ in range(6)]
     await wallet.acknowledge(first[1])
+    for request, answer in (
+        (first[4], {"result": False}),
+        (first[5], {"error": {"code": 1, "message": "no"}}),
+    ):
+        await wallet.send(id=request["id"], jsonrpc="2.0", **answer)  # only true is an acknowledgement
     await wallet.settled()
     await wallet.socket.close()
 
     again = await join(identity)
     await again.subscribe(TOPIC, OTHER)
 
-    assert await again.messages(3, acknowledge=False) == ["0", "2", "3"]
-    ids = [request["id"] for request in [*wallet.requests, *again.requests]]
-    assert len(set(ids)) == 7
+    assert await again.messages(5, acknowledge=False) == ["0", "2", "3", "4", "5"]
+    assert len({request["id"] for request in [*wallet.requests, *again.requests]}) == 11
 
 
 async def test_a_client_that_does_not_subscribe_anew_is_sent_what_waits_all_the_same(join: Join) -> None:
@@ -124,34 +110,20 @@ async def test_a_client_that_does_not_subscribe_anew_is_sent_what_waits_all_the_
     assert await again.messages(1) == ["while there"]
 
 
-@each_row("answer", [{"result": False}, {"error": {"code": 1, "message": "no"}}])
-async def test_only_true_is_an_acknowledgement(join: Join, answer: dict[str, Any]) -> None:
-    identity = Identity()
-    dapp, wallet = await join(), await join(identity)
-    await wallet.subscribe(TOPIC)
-    await dapp.publish(TOPIC)
-    request = await wallet.request()
-    await wallet.send(id=request["id"], jsonrpc="2.0", **answer)
-    await wallet.settled()
-
-    again = await join(identity)
-    await again.subscribe(TOPIC)
-
-    assert await again.messages(1) == ["message"]
-
-
 @each_row(("ttl", "waits"), [(300, 300), (2**32 - 1, 30 * 86_400)], empties=True)
-@each_row("is_over", [False, True], empties=True)
 async def test_a_message_waits_its_time_and_at_most_thirty_days(
-    join: Join, server: RunningServer, ttl: int, waits: int, is_over: bool
+    join: Join, server: RunningServer, ttl: int, waits: int
 ) -> None:
     dapp, wallet = await join(), await join()
-    await dapp.publish(TOPIC, ttl=ttl)
-    server.clock.advance(waits - (not is_over))
+    for topic in (TOPIC, OTHER):
+        await dapp.publish(topic, ttl=ttl)
 
+    server.clock.advance(waits - 1)
     await wallet.subscribe(TOPIC)
-
-    assert await wallet.messages(not is_over) == ["message"] * (not is_over)
+    assert await wallet.messages(1) == ["message"]
+    server.clock.advance(1)
+    await wallet.subscribe(OTHER)
+    await wallet.nothing()
 
 
 async def test_a_fetch_delivers(join: Join, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,10 +153,10 @@ async def test_a_fetch_says_when_there_is_more(join: Join) -> None:
     for payload in payloads:
         await dapp.publish(TOPIC, payload)
 
-    first, second = await wallet.fetch(TOPIC), await wallet.fetch(TOPIC)
+    pages = [await wallet.fetch(TOPIC) for _ in range(2)]
 
-    assert (first["hasMore"], second["hasMore"]) == (True, False)
-    assert [each["message"] for each in first["messages"] + second["messages"]] == payloads
+    assert [page["hasMore"] for page in pages] == [True, False]
+    assert [each["message"] for page in pages for each in page["messages"]] == payloads
 
 
 async def test_receipts_acknowledge(join: Join) -> None:
@@ -215,29 +187,19 @@ async def test_a_batch_is_published_in_order(join: Join) -> None:
     assert await wallet.messages(500) == [str(number) for number in range(500)]
 
 
-@each_row(
-    ("method", "shape"),
-    [
-        ("irn_subscribe", "one"),
-        ("irn_subscribeBlocking", "one"),
-        ("iridium_subscribe", "one"),
-        ("irn_batchSubscribe", "list"),
-        ("irn_batchSubscribeBlocking", "results"),
-    ],
-)
-async def test_subscriptions_are_answered_with_their_ids(join: Join, method: str, shape: str) -> None:
+async def test_subscriptions_are_answered_with_their_ids_and_a_batch_of_them_ends(join: Join) -> None:
     identity = Identity()
-    client = await join(identity)
-    ids = [hashlib.sha256(f"{topic}{identity.did}".encode()).hexdigest() for topic in (TOPIC, OTHER)]
-
-    answer = await client.ask(method, {"topic": TOPIC, "topics": [TOPIC, OTHER]})
-
-    assert answer == {"one": ids[0], "list": ids, "results": [{"id": each} for each in ids]}[shape]
-
-
-async def test_a_batch_of_subscriptions_ends(join: Join) -> None:
-    dapp, wallet, other = await join(), await join(), await join()
-    await wallet.subscribe(TOPIC, OTHER)
+    dapp, wallet, other = await join(), await join(identity), await join()
+    one, two = [hashlib.sha256(f"{topic}{identity.did}".encode()).hexdigest() for topic in (TOPIC, OTHER)]
+    answers = {
+        "irn_subscribe": one,
+        "irn_subscribeBlocking": one,
+        "iridium_subscribe": one,
+        "irn_batchSubscribe": [one, two],
+        "irn_batchSubscribeBlocking": [{"id": one}, {"id": two}],
+    }
+    params = {"topic": TOPIC, "topics": [TOPIC, OTHER]}
+    assert {method: await wallet.ask(method, params) for method in answers} == answers
 
     ended = [{"topic": topic, "id": "x"} for topic in (TOPIC, OTHER)]
     assert await wallet.ask("irn_batchUnsubscribe", {"subscriptions": ended}) is True
@@ -250,82 +212,72 @@ async def test_a_batch_of_subscriptions_ends(join: Join) -> None:
 
 async def test_a_response_never_overtakes_the_answer_to_its_request(join: Join) -> None:
     dapp, wallet = await join(), await join()
-    await dapp.subscribe(TOPIC)
-    await wallet.subscribe(TOPIC)
+    for client in (dapp, wallet):
+        await client.subscribe(TOPIC)
     early = 0
 
     for number in range(50):
-        request_id = 1_000 + number
-        call = {"topic": TOPIC, "message": f"request {number}", "ttl": 60}
-        await dapp.send(id=request_id, jsonrpc="2.0", method="irn_publish", params=call)
+        call: dict[str, Any] = {"id": 1_000 + number, "jsonrpc": "2.0", "method": "irn_publish"}
+        params = {"topic": TOPIC, "ttl": 60}
+        await dapp.send(**call, params={**params, "message": f"request {number}"})
         await wallet.message()
-        answer = call | {"message": f"response {number}"}
-        await wallet.send(id=request_id, jsonrpc="2.0", method="irn_publish", params=answer)
-        await dapp.answer(request_id)
+        await wallet.send(**call, params={**params, "message": f"response {number}"})
+        await dapp.answer(1_000 + number)
         early += len(dapp.requests) - number
         await dapp.message()
-        await wallet.answer(request_id)
+        await wallet.answer(1_000 + number)
 
     assert early == 0
 
 
 async def test_a_subscription_lives_on_while_its_client_connects_and_then_expires(tmp_path: Path) -> None:
-    day = 86_400
-    identity = Identity()
-    options = {"token": identity.token(exp=TOKEN_TIME + 7 * day)}
+    day, identities = 86_400, [Identity(), Identity()]
     async with irn_opened(tmp_path, 1, subscription_ttl=2 * day) as (server, (dapp,)):
-        async with irn_connected(server.client, server.url, identity, **options) as wallet:
+        connecting, other = [
+            partial(
+                irn_connected, server.client, server.url, each, token=each.token(exp=TOKEN_TIME + 7 * day)
+            )
+            for each in identities
+        ]
+        async with connecting() as wallet:
             await wallet.subscribe(TOPIC)
         server.clock.advance(1.5 * day)
         await dapp.publish(TOPIC, "one")
-        async with irn_connected(server.client, server.url, identity, **options) as wallet:
+        async with connecting() as wallet:
             assert await wallet.messages(1) == ["one"]
         server.clock.advance(1.5 * day)
         await dapp.publish(TOPIC, "two")
 
-        other = Identity()
-        token = other.token(exp=TOKEN_TIME + 7 * day)
-        async with irn_connected(server.client, server.url, other, token=token) as client:
+        async with other() as client:
             await client.subscribe(TOPIC)
             await client.nothing()
             await client.socket.close()
             server.clock.advance(2 * day)
             await dapp.publish(TOPIC, "three")
-        async with irn_connected(server.client, server.url, other, token=token) as client:
+        async with other() as client:
             await client.subscribe(OTHER)
             await client.nothing()
 
 
-@pytest.fixture
-def answers_are_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer counts as new for two seconds, which a busy machine may need for the next message."""
+@pytest.mark.parametrize("answers_ping", [True, False])
+async def test_a_message_waits_until_a_new_answer_was_read_but_not_without_end(
+    join: Join, monkeypatch: pytest.MonkeyPatch, answers_ping: bool
+) -> None:
+    # An answer counts as new for two seconds, which a busy machine may need for the next message.
     monkeypatch.setattr("bridge_server.pubsub.v2_sockets._IS_NEW_SECONDS", 3_600.0)
-
-
-async def test_a_message_waits_until_a_new_answer_was_read(answers_are_new: None, join: Join) -> None:
     asking, answering = await join(), await join()
     await asking.subscribe(TOPIC)
     await asking.publish(TOPIC, "request")
     await answering.publish(TOPIC, "response")
 
     ping = await asking.socket.receive(PATIENCE_SECONDS)
-    await asking.socket.pong(ping.data)
 
     assert ping.type is aiohttp.WSMsgType.PING
-    assert await asking.messages(1) == ["response"]
-
-
-async def test_a_message_comes_in_the_end_to_a_client_that_answers_no_ping(
-    answers_are_new: None, join: Join
-) -> None:
-    asking, answering = await join(), await join()
-    await asking.subscribe(TOPIC)
-    await asking.publish(TOPIC, "request")
-    await answering.publish(TOPIC, "response")
-
-    kinds = [(await asking.socket.receive(PATIENCE_SECONDS)).type for _ in range(2)]
-
-    assert kinds == [aiohttp.WSMsgType.PING, aiohttp.WSMsgType.TEXT]
+    if answers_ping:
+        await asking.socket.pong(ping.data)
+        assert await asking.messages(1) == ["response"]
+    else:
+        assert (await asking.socket.receive(PATIENCE_SECONDS)).type is aiohttp.WSMsgType.TEXT
 
 
 async def test_binary_frames_with_json_are_calls_and_acknowledgements(join: Join) -> None:
@@ -346,76 +298,48 @@ async def test_binary_frames_with_json_are_calls_and_acknowledgements(join: Join
     await again.nothing()
 
 
-# A socket that is sent messages from the disk, while it subscribes to more topics.
-
-NEW = topic_of("new")
-OTHERS = [topic_of(name) for name in "abc"]
-WINDOW = 4
-"""Messages that a socket is sent before it acknowledges any: twice what may wait on a topic."""
-
-
-async def test_a_topic_is_sent_from_its_oldest_message_on_while_others_are_caught_up_with(
-    tmp_path: Path,
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_a_topic_subscribed_to_while_others_are_caught_up_with_is_sent_from_its_oldest_message_on(
+    tmp_path: Path, is_known: bool
 ) -> None:
-    identity = Identity()
-    async with running_server(tmp_path, max_topic_messages=WINDOW // 2) as server:
+    identity, new, others = Identity(), topic_of("new"), [topic_of(name) for name in "abc"]
+    async with irn_opened(tmp_path, 1, max_topic_messages=2) as (server, (dapp,)):
         async with irn_connected(server.client, server.url, identity) as wallet:
-            await wallet.subscribe(*OTHERS)
-        async with irn_connected(server.client, server.url, Identity()) as dapp:
-            await dapp.publish(NEW, "older")
-            for topic in OTHERS:
-                await dapp.publish(topic, "one")
-                await dapp.publish(topic, "two")
-            await dapp.publish(NEW, "newer")
+            await wallet.subscribe(*others)
+        await dapp.publish(new, "one")
+        for topic in others:
+            await dapp.publish(topic, "one")
+            await dapp.publish(topic, "two")
+        await dapp.publish(new, "two")
 
         async with irn_connected(server.client, server.url, identity) as wallet:
-            await wallet.subscribe(*OTHERS)
-            first = [await wallet.request() for _ in range(WINDOW)]
-            await wallet.subscribe(NEW)
+            await wallet.subscribe(*others)
+            # Before it acknowledges any, a socket is sent twice as many messages as may wait on a topic.
+            first = [await wallet.request() for _ in range(4)]
+            if is_known:
+                await wallet.ask("irn_unsubscribe", {"topic": others[2], "id": ""})
+                await dapp.publish(others[2], "three")
+                await dapp.publish(others[2], "four")
+            await wallet.subscribe(others[2] if is_known else new)
             for request in first:
                 await wallet.acknowledge(request)
 
             later = [await wallet.request() for _ in range(2)]
-            for request in later:
-                await wallet.acknowledge(request)
-            assert [each["params"]["data"]["topic"] for each in later] == [OTHERS[2]] * 2
-            assert await wallet.messages(2) == ["older", "newer"]
-
-
-async def test_a_topic_is_subscribed_to_anew_while_it_is_caught_up_with(tmp_path: Path) -> None:
-    identity = Identity()
-    async with running_server(tmp_path, max_topic_messages=WINDOW // 2) as server:
-        async with irn_connected(server.client, server.url, identity) as wallet:
-            await wallet.subscribe(*OTHERS)
-        async with irn_connected(server.client, server.url, Identity()) as dapp:
-            for topic in OTHERS:
-                await dapp.publish(topic, "one")
-                await dapp.publish(topic, "two")
-
-            async with irn_connected(server.client, server.url, identity) as wallet:
-                await wallet.subscribe(*OTHERS)
-                first = [await wallet.request() for _ in range(WINDOW)]
-                await _unsubscribe(wallet, OTHERS[2])
-                await dapp.publish(OTHERS[2], "three")
-                await dapp.publish(OTHERS[2], "four")
-                await wallet.subscribe(OTHERS[2])
-                for request in first:
+            assert [each["params"]["data"]["topic"] for each in later] == [others[2]] * 2
+            if is_known:
+                assert [each["params"]["data"]["message"] for each in later] == ["three", "four"]
+                await wallet.nothing()
+            else:
+                for request in later:
                     await wallet.acknowledge(request)
-
-                assert await wallet.messages(2) == ["three", "four"]
-
-
-async def _unsubscribe(wallet: IrnClient, topic: str) -> None:
-    await wallet.ask("irn_unsubscribe", {"topic": topic, "id": ""})
+                assert await wallet.messages(2) == ["one", "two"]
 
 
 # What is published with `prompt` calls the topic's webhooks, and wakes who registered for pushes.
 
-NOTICE = b'{"topic":"%s"}' % TOPIC.encode()
-
 
 @pytest.mark.parametrize("somebody_is_there", [True, False])
-async def test_a_prompt_calls_the_webhooks_once(
+async def test_a_prompt_calls_the_webhooks_once_and_wakes_a_push_registration(
     join: Join, server: RunningServer, receiver: WebhookReceiver, somebody_is_there: bool
 ) -> None:
     dapp, wallet = await join(), await join()
@@ -430,21 +354,13 @@ async def test_a_prompt_calls_the_webhooks_once(
     await dapp.ask("wc_proposeSession", {"pairingTopic": TOPIC, "sessionProposal": "sealed"})
     await until_delivered(server)
 
-    assert [request.body for request in receiver.requests] == [NOTICE] * 2
-
-
-async def test_a_push_registration_is_woken(
-    join: Join, server: RunningServer, receiver: WebhookReceiver
-) -> None:
-    dapp = await join()
+    assert [request.body for request in receiver.requests] == [b'{"topic":"%s"}' % TOPIC.encode()] * 2
     registration = {
-        "bridge": server.url, "topic": TOPIC, "type": "webhook", "token": receiver.url("/device"),
+        "bridge": server.url, "topic": OTHER, "type": "webhook", "token": receiver.url("/device"),
         "peerName": "Example Dapp", "language": "en",
     }  # fmt: skip
     async with server.client.post(f"{server.url}/new", json=registration) as response:
         assert response.status == 200, await response.text()
-
-    await dapp.publish(TOPIC, prompt=True)
+    await dapp.publish(OTHER, prompt=True)
     await until_delivered(server)
-
-    assert [request.path for request in receiver.requests] == ["/device"]
+    assert [request.path for request in receiver.requests[2:]] == ["/device"]
