@@ -6,6 +6,7 @@ No public door reaches commits beside a count.
 import asyncio
 import random
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from bridge_server.outbox.models import OutgoingMessage
@@ -21,31 +22,18 @@ _COUNT = """
 SELECT count(*) FILTER (WHERE next_attempt_at_ms IS NOT NULL), count(*) FILTER (WHERE died_at_ms IS NOT NULL)
 FROM outbox
 """
-_INSERT = """
-INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms)
-VALUES ('outside', 'unreadable', 'hook', ?, 0, 0)
-"""
-
-
-async def counted(outbox: Outbox) -> tuple[int, int]:
-    """Pending and dead messages of the table."""
-    ((due, dead),) = await outbox.database.read(_COUNT)
-    assert isinstance(due, int)
-    assert isinstance(dead, int)
-    return due, dead
 
 
 async def agrees(outbox: Outbox) -> bool:
     """Whether the figures are those of the table, which may change in between."""
     figures = outbox.dispatcher.figures()
-    return (figures["due"], figures["dead"]) == await counted(outbox)
+    return await outbox.database.read(_COUNT) == [(figures["due"], figures["dead"])]
 
 
 async def owe_devices(outbox: Outbox, url: str, devices: Sequence[str], turn: int) -> None:
     messages = [
         OutgoingMessage(f"{device}.{turn}.{number}", url, b"{}", HOOK, device_id=device, subject="project")
-        for device in devices
-        for number in range(3)
+        for device, number in product(devices, range(3))
     ]
     await outbox.database.transaction(lambda: enqueue_all(messages, outbox.clock.now_ms()))
 
@@ -58,9 +46,8 @@ async def withdraw_all(outbox: Outbox, device: str) -> None:
 async def test_the_figures_are_exact_after_every_commit(
     start: Start, file: Path, clock: ManualClock, receiver: WebhookReceiver, seed: int
 ) -> None:
-    chance = random.Random(seed)
+    chance, devices = random.Random(seed), ["one", "two", "three"]
     answers = [status(200), status(500), status(410), reset]
-    devices = ["one", "two", "three"]
     async with start() as outbox:
         store = OutboxStore(outbox.database)
         for turn in range(25):
@@ -74,7 +61,11 @@ async def test_the_figures_are_exact_after_every_commit(
                 await store.sweep(clock.now_ms() - 1, 0, 10)
             if chance.random() < 0.2:
                 with database_of(settings_over(file.parent)) as database:
-                    database.changed(_INSERT, (b"{}",))
+                    database.changed(
+                        "INSERT INTO outbox (message_id, destination, url, body, created_at_ms,"
+                        " next_attempt_at_ms) VALUES ('outside', 'unreadable', 'hook', ?, 0, 0)",
+                        (b"{}",),
+                    )
                 await outbox.dispatcher.recount()
             await eventually(lambda: agrees(outbox))
 
@@ -82,8 +73,8 @@ async def test_the_figures_are_exact_after_every_commit(
         receiver.otherwise = status(500)
         await owe_devices(outbox, receiver.url(), devices, 25)
         await eventually(lambda: agrees(outbox))
-        due, dead = await counted(outbox)
-        assert due + dead > 0
+        figures = outbox.dispatcher.figures()
+        assert figures["due"] + figures["dead"] > 0
 
 
 async def test_a_count_beside_a_thousand_commits_misses_none_and_counts_none_twice(outbox: Outbox) -> None:

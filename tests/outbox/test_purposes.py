@@ -10,18 +10,16 @@ import orjson
 import pytest
 
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from tests.outbox.running import Outbox
 from tests.support.asking import METRICS_TOKEN, until_delivered
 from tests.support.bridge_client import BridgeClient
 from tests.support.inbox_client import sign_in
-from tests.support.project import App, look, opened_app
+from tests.support.project import look, opened_app
 from tests.support.push_client import PushClient
-from tests.support.server import RunningServer, running_server
+from tests.support.server import running_server
 from tests.support.webhook_receiver import WebhookReceiver, status
 
 OPEN: dict[str, Any] = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
 SERVED = "SELECT purpose, subject, device_id FROM outbox ORDER BY purpose"
-_BEFORE = 8
 _LATER = 9_000_000_000_000
 _HELD = f"""
 INSERT INTO accounts (id, account_key) VALUES (1, 'account');
@@ -48,44 +46,28 @@ _BODIES: dict[str, object] = {
     "nothing": {},
     "list": ["topic"],
 }
-_KNOWN = [
-    ("call-webhook", "called", None),
-    ("device", "app", "dev"),
-    ("project-event", "app", None),
-    ("push", "pushed", None),
-    ("topic-webhook", "topic", None),
-    ("unknown", None, None),
-    ("unknown", None, None),
-    ("unknown", None, None),
-]
-
-
-async def all_registered(server: RunningServer, app: App, url: str) -> tuple[str, str, str]:
-    """Register the URL in every way there is; returns the session, the device's id and the account."""
-    bridge, inbox = BridgeClient(server), await sign_in(server)
-    session_id = await bridge.open_session()
-    await bridge.update(session_id, push={"type": "log", "token": "token", "webhook": url})
-    await bridge.subscribe(session_id, url)
-    await PushClient(server).register(topic=session_id, type="webhook", token=url)
-    device = (await inbox.add_device("webhook", url)).json
-    await app.operator.projects.set_webhook(app.project_id, url)
-    await inbox.subscribe(app.project_id)
-    return session_id, device["id"], inbox.account
 
 
 async def test_each_purpose_forgets_its_own_registration_and_its_dead_letter_keeps_it(
     tmp_path: Path, receiver: WebhookReceiver
 ) -> None:
-    receiver.otherwise = status(410)
+    receiver.otherwise, url = status(410), receiver.url()
     async with running_server(tmp_path / "data", **OPEN) as server, opened_app(server) as app:
-        session_id, device_id, account = await all_registered(server, app, receiver.url())
+        bridge, inbox = BridgeClient(server), await sign_in(server)
+        session_id = await bridge.open_session()
+        await bridge.update(session_id, push={"type": "log", "token": "token", "webhook": url})
+        await bridge.subscribe(session_id, url)
+        await PushClient(server).register(topic=session_id, type="webhook", token=url)
+        device = (await inbox.add_device("webhook", url)).json
+        await app.operator.projects.set_webhook(app.project_id, url)
+        await inbox.subscribe(app.project_id)
         await server.request_call(session_id)
-        await app.notify([account])
+        await app.notify([inbox.account])
         await until_delivered(server)
 
         assert look(server, SERVED) == [
             ("call-webhook", session_id, None),
-            ("device", app.project_id, device_id),
+            ("device", app.project_id, device["id"]),
             ("project-event", app.project_id, None),
             ("push", session_id, None),
             ("topic-webhook", session_id, None),
@@ -93,40 +75,35 @@ async def test_each_purpose_forgets_its_own_registration_and_its_dead_letter_kee
         assert look(server, "SELECT push_webhook FROM sessions") == [(None,)]
         for table in ("topic_webhooks", "devices", "push_registrations"):
             assert look(server, f"SELECT * FROM {table}") == [], table
-        assert look(server, "SELECT webhook_url FROM projects") == [(receiver.url(),)]
-
-
-async def test_a_message_of_unknown_purpose_dies_alone(outbox: Outbox, receiver: WebhookReceiver) -> None:
-    receiver.otherwise = status(410)
-    await outbox.owe(receiver.url(), purpose="unknown")
-
-    await outbox.comes_to("last_error", [("the receiver answered 410",)])
-
-    assert outbox.gone == []
-
-
-def hold(file: Path, url: str, origin: str) -> None:
-    """A database of an older version that owes a message of every kind."""
-    migrate(file, packaged_migrations()[:_BEFORE])
-    rows = [(name, origin, url, orjson.dumps(body)) for name, body in _BODIES.items()]
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.executescript(_HELD.format(url=url))
-        connection.executemany(_OWE, [*rows, ("binary", origin, url, b"\xff{")])
+        assert look(server, "SELECT webhook_url FROM projects") == [(url,)]
 
 
 @pytest.mark.sqlite("it begins with a file of an older version")
 async def test_a_receiver_of_older_rows_that_is_gone_loses_what_they_served(
     tmp_path: Path, receiver: WebhookReceiver
 ) -> None:
+    receiver.otherwise, url = status(410), receiver.url()
     data_dir = tmp_path / "data"
     await asyncio.to_thread(data_dir.mkdir, mode=0o700)
-    receiver.otherwise = status(410)
-    hold(data_dir / "bridge.sqlite3", receiver.url(), f"http://127.0.0.1:{receiver.port}")
+    file = data_dir / "bridge.sqlite3"
+    migrate(file, packaged_migrations()[:8])
+    bodies = {**{name: orjson.dumps(body) for name, body in _BODIES.items()}, "binary": b"\xff{"}
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.executescript(_HELD.format(url=url))
+        rows = [(name, f"http://127.0.0.1:{receiver.port}", url, body) for name, body in bodies.items()]
+        connection.executemany(_OWE, rows)
 
     async with running_server(data_dir, **OPEN) as server:
         await until_delivered(server)
 
-        assert look(server, SERVED) == _KNOWN
+        assert look(server, SERVED) == [
+            ("call-webhook", "called", None),
+            ("device", "app", "dev"),
+            ("project-event", "app", None),
+            ("push", "pushed", None),
+            ("topic-webhook", "topic", None),
+            *[("unknown", None, None)] * 3,
+        ]
         kept = "SELECT session_id FROM sessions WHERE push_webhook IS NOT NULL"
         assert look(server, kept) == [("other",)]
         for table, column in (("topic_webhooks", "topic"), ("push_registrations", "topic")):
