@@ -6,10 +6,11 @@ What takes time or memory, and files that go, are tried on the object: no client
 import asyncio
 import gc
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from threading import Event, Lock
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from structlog.testing import CapturingLogger
@@ -34,7 +35,6 @@ from bridge_server.wallet.models import (
     KeyFileError,
     LockedError,
     UnknownAccountError,
-    WalletAccount,
     WrongPassphraseError,
 )
 from tests.ethereum.typed_data_examples import mail
@@ -136,12 +136,11 @@ class SlowFunction:
 
     def __init__(self) -> None:
         self.go_on = Event()
-        self.calls = 0
-        self.most_at_once = 0
-        self._running = 0
+        self.calls = self.most_at_once = self._running = 0
         self._lock = Lock()
+        self._key = Scrypt.key
 
-    async def has_begun(self) -> bool:
+    def has_begun(self) -> bool:
         return self.calls > 0
 
     def run(self, kdf: Scrypt, passphrase: bytes) -> bytes:
@@ -152,14 +151,11 @@ class SlowFunction:
         self.go_on.wait(30)
         with self._lock:
             self._running -= 1
-        return ORIGINAL(kdf, passphrase)
-
-
-ORIGINAL = Scrypt.key
+        return self._key(kdf, passphrase)
 
 
 @pytest.fixture
-async def slow(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SlowFunction]:
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowFunction]:
     function = SlowFunction()
 
     def key(kdf: Scrypt, passphrase: bytes) -> bytes:
@@ -173,56 +169,41 @@ async def slow(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SlowFunction]:
 def test_accounts_are_listed_by_where_their_keys_come_from(wallet: Wallet) -> None:
     listed = wallet.accounts.accounts()
 
-    assert [account.address for account in listed] == [address(number) for number in range(1, 6)]
-    assert wallet.accounts.addresses() == [account.address for account in listed]
-    assert [account.source for account in listed] == [
-        AccountSource.DEVELOPMENT,
-        AccountSource.DEVELOPMENT,
-        AccountSource.RAW_KEY,
-        AccountSource.KEYSTORE,
-        AccountSource.KEYSTORE,
+    numbered = [(account.address, account.source, account.is_unlocked) for account in listed]
+    assert numbered == [
+        (address(1), AccountSource.DEVELOPMENT, True),
+        (address(2), AccountSource.DEVELOPMENT, True),
+        (address(3), AccountSource.RAW_KEY, True),
+        (address(4), AccountSource.KEYSTORE, False),
+        (address(5), AccountSource.KEYSTORE, False),
     ]
-    assert [account.is_unlocked for account in listed] == [True, True, True, False, False]
-
-
-async def test_a_key_that_is_known_from_two_places_is_one_account(wallet: Wallet) -> None:
-    wallet.files.write(address(2), key_file(2))
-
-    listed = wallet.accounts.accounts()
-
-    assert listed[1] == WalletAccount(address(2), AccountSource.DEVELOPMENT, is_unlocked=True)
-    assert len(listed) == 5
+    assert wallet.accounts.addresses() == [account.address for account in listed]
+    wallet.files.write(address(2), key_file(2))  # which does not make the key another account
+    assert wallet.accounts.accounts() == listed
     assert wallet.accounts.lock(address(2)) is False
     assert wallet.is_open(2)
 
 
 async def test_keys_of_the_settings_are_always_open_and_need_no_passphrase(wallet: Wallet) -> None:
     await wallet.accounts.unlock(address(3), WRONG, 1)
-
     wallet.clock.advance(10)
     assert wallet.accounts.lock(address(1)) is False
-    assert wallet.is_open(1)
-    assert wallet.is_open(3)
+    assert (wallet.is_open(1), wallet.is_open(3)) == (True, True)
     assert (await wallet.accounts.key_with(address(1), WRONG)).address.lower() == address(1)
 
 
 @each_row("seconds", [-86_400, 86_400])
-async def test_setting_the_clock_changes_no_unlock(wallet: Wallet, seconds: int) -> None:
+async def test_an_open_account_checks_a_passphrase_and_setting_the_clock_changes_no_unlock(
+    wallet: Wallet, seconds: int
+) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE, 60)
-
+    with pytest.raises(WrongPassphraseError):
+        await wallet.accounts.key_with(address(4), WRONG)
     wallet.clock.set_by(seconds)
-
     assert wallet.is_open(4)
     assert wallet.accounts.accounts()[3].unlocked_until_ms == wallet.clock.now_ms() + 60_000
     wallet.clock.advance(60)
     assert not wallet.is_open(4)
-
-
-async def test_a_passphrase_is_checked_though_the_account_is_open(wallet: Wallet) -> None:
-    await wallet.accounts.unlock(address(4), PASSPHRASE)
-
-    with pytest.raises(WrongPassphraseError):
-        await wallet.accounts.key_with(address(4), WRONG)
 
 
 @pytest.fixture
@@ -232,19 +213,16 @@ def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     return captured
 
 
-@each_row(
-    ("passphrase", "pauses", "event"),
-    [(WRONG, [1.0], "wrong_passphrase"), (PASSPHRASE, [], "account_unlocked")],
-)
+@each_row(("passphrase", "pauses", "event"), [
+    (WRONG, [1.0], "wrong_passphrase"), (PASSPHRASE, [], "account_unlocked"),
+])  # fmt: skip
 async def test_a_wrong_passphrase_is_slow_and_no_passphrase_is_logged(
     log: CapturingLogger, passphrase: str, pauses: list[float], event: str
 ) -> None:
     wallet = Wallet()
     log.calls.clear()
-
     with suppress(WrongPassphraseError):
         await wallet.accounts.unlock(address(4), passphrase)
-
     assert wallet.is_open(4) == (passphrase == PASSPHRASE)
     assert wallet.pauses == pauses
     assert [call.args for call in log.calls] == [(event,)]
@@ -254,24 +232,18 @@ async def test_a_wrong_passphrase_is_slow_and_no_passphrase_is_logged(
 @each_row("content", [b"{}", key_file(5)])
 async def test_a_key_file_that_cannot_be_opened_has_its_own_error(wallet: Wallet, content: bytes) -> None:
     wallet.files.contents[address(4)] = content
-
     with pytest.raises(KeyFileError, match=f"The key file of {address(4)} cannot be opened"):
         await wallet.accounts.unlock(address(4), PASSPHRASE)
-
     assert not wallet.is_open(4)
 
 
 async def test_too_little_memory_makes_unlocking_unavailable(
     wallet: Wallet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def scrypt(*arguments: object, **options: object) -> bytes:
-        raise ValueError("[digital envelope routines] malloc failure")
-
-    monkeypatch.setattr(hashlib, "scrypt", scrypt)
-
+    failure = ValueError("[digital envelope routines] malloc failure")
+    monkeypatch.setattr(hashlib, "scrypt", Mock(side_effect=failure))
     with pytest.raises(UnavailableError, match="cannot be tried: there are not 0 MiB of memory"):
         await wallet.accounts.unlock(address(4), PASSPHRASE)
-
     assert wallet.pauses == []
 
 
@@ -287,8 +259,7 @@ async def test_keys_are_derived_one_at_a_time(wallet: Wallet, slow: SlowFunction
     await asyncio.gather(*unlocking)
 
     assert (slow.calls, slow.most_at_once) == (4, 1)
-    assert wallet.is_open(4)
-    assert wallet.is_open(5)
+    assert (wallet.is_open(4), wallet.is_open(5)) == (True, True)
 
 
 async def test_derivations_have_a_limited_number_of_places_and_no_account_takes_all(
@@ -358,47 +329,38 @@ async def test_a_wrong_passphrase_of_a_caller_that_left_is_logged_has_its_pause_
 
 
 async def test_the_sweep_forgets_keys_whose_time_is_over_or_whose_files_are_gone(wallet: Wallet) -> None:
+    async def swept_after(seconds: float) -> int:
+        wallet.clock.advance(seconds)
+        return await wallet.accounts.sweep(wallet.clock.now_ms())
+
     await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
     await wallet.accounts.unlock(address(5), PASSPHRASE, 20)
+    assert await swept_after(9.999) == 0
 
-    swept = []
-    for seconds in (9.999, 0.001, 0):
-        wallet.clock.advance(seconds)
-        swept.append(await wallet.accounts.sweep(wallet.clock.now_ms()))
+    wallet.files.is_broken = True
+    with pytest.raises(UnavailableError):
+        wallet.accounts.addresses()
+    assert await swept_after(0.001) == 1
+    assert wallet.is_open(5), "a file that cannot be read is not gone"
+    wallet.files.is_broken = False
+    assert await swept_after(0) == 0
     del wallet.files.contents[address(5)]
-    swept.append(await wallet.accounts.sweep(wallet.clock.now_ms()))
-
-    assert swept == [0, 1, 0, 1]
+    assert await swept_after(0) == 1
     assert (wallet.is_open(1), wallet.is_open(4)) == (True, False)
 
 
-@each_row("is_locked", [False, True])
-async def test_a_key_whose_file_is_gone_is_forgotten_and_can_be_locked(is_locked: bool) -> None:
-    wallet = Wallet()
-    await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
-    content = wallet.files.contents.pop(address(4))
+async def test_a_key_whose_file_is_gone_is_forgotten_and_can_be_locked(wallet: Wallet) -> None:
+    for lock in (True, False):
+        await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
+        content = wallet.files.contents.pop(address(4))
+        if lock:
+            assert wallet.accounts.lock(address(4)) is True
+        else:
+            with pytest.raises(UnknownAccountError):
+                wallet.accounts.key(address(4))
 
-    if is_locked:
-        assert wallet.accounts.lock(address(4)) is True
-    else:
-        with pytest.raises(UnknownAccountError):
-            wallet.accounts.key(address(4))
-
-    wallet.files.write(address(4), content)
-    assert not wallet.is_open(4)
-
-
-async def test_the_sweep_keeps_open_keys_while_the_files_cannot_be_read(wallet: Wallet) -> None:
-    await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
-    await wallet.accounts.unlock(address(5), PASSPHRASE, 20)
-    wallet.files.is_broken = True
-    wallet.clock.advance(10)
-
-    assert await wallet.accounts.sweep(wallet.clock.now_ms()) == 1
-
-    assert wallet.is_open(5)
-    with pytest.raises(UnavailableError):
-        wallet.accounts.addresses()
+        wallet.files.write(address(4), content)
+        assert not wallet.is_open(4)
 
 
 @pytest.fixture
@@ -409,27 +371,28 @@ async def locked(rpc: RpcClient) -> RpcClient:
 
 
 @pytest.mark.own_server
-@each_row(
-    ("method", "params"),
-    [
-        ("eth_sign", (ADDRESS, MESSAGE)),
-        ("eth_signTypedData_v4", (ADDRESS, mail())),
-        ("eth_signTransaction", (FILLED,)),
-        ("eth_sendTransaction", (FILLED,)),
-    ],
-)
-async def test_locked_accounts_sign_nothing(locked: RpcClient, method: str, params: tuple[Any, ...]) -> None:
+@each_row(("method", "params", "named"), [
+    ("eth_sign", (ADDRESS, MESSAGE), "personal_unlockAccount"),
+    ("eth_signTypedData_v4", (ADDRESS, mail()), "personal_unlockAccount"),
+    ("eth_signTransaction", (FILLED,), "personal_unlockAccount"),
+    ("eth_sendTransaction", (FILLED,), "personal_unlockAccount"),
+    ("personal_sign", (MESSAGE, ADDRESS, "wrong"), "passphrase"),
+    ("personal_unlockAccount", (ADDRESS, "wrong"), "passphrase"),
+])  # fmt: skip
+async def test_locked_accounts_sign_nothing_also_with_a_wrong_passphrase(
+    locked: RpcClient, method: str, params: tuple[Any, ...], named: str
+) -> None:
     error = await locked.error(method, *params)
-
     assert error.code == 4100
-    assert "personal_unlockAccount" in error.message
+    assert named in error.message
+    assert "wrong" not in error.message
+    assert (await locked.error("eth_sign", ADDRESS, MESSAGE)).code == 4100
 
 
-@each_row(
-    ("unlocked_for", "lasts"),
-    [([()], 300), ([(1,)], 1), ([(3_600,)], 3_600), ([(100,), (10,)], 10), ([(0,), (10,)], None)],
-    ids=["five minutes", "a second", "an hour", "the later time counts", "an unlock without an end stays"],
-)
+@each_row(("unlocked_for", "lasts"), [
+    ([()], 300), ([(1,)], 1), ([(3_600,)], 3_600), ([(100,), (10,)], 10), ([(0,), (10,)], None),
+    # the later time counts, and an unlock without an end stays
+])  # fmt: skip
 @pytest.mark.own_server
 async def test_an_account_is_unlocked_for_a_time(
     locked: RpcClient, unlocked_for: list[tuple[int, ...]], lasts: int | None
@@ -449,68 +412,44 @@ async def test_an_account_is_unlocked_for_a_time(
 
 
 @pytest.mark.own_server
-@each_row(
-    ("method", "params"),
-    [("personal_sign", (MESSAGE, ADDRESS, "wrong")), ("personal_unlockAccount", (ADDRESS, "wrong"))],
-)
-async def test_a_wrong_passphrase_is_refused(locked: RpcClient, method: str, params: tuple[Any, ...]) -> None:
-    error = await locked.error(method, *params)
-
-    assert error.code == 4100
-    assert "passphrase" in error.message
-    assert "wrong" not in error.message
-    assert (await locked.error("eth_sign", ADDRESS, MESSAGE)).code == 4100
-
-
-@pytest.mark.own_server
 async def test_a_new_account_is_listed_and_locked_and_signs_with_its_passphrase(rpc: RpcClient) -> None:
     address = await rpc.call("personal_newAccount", PHRASE)
-
     signature = await rpc.call("personal_sign", MESSAGE, address, PHRASE)
-
     assert (await rpc.call("eth_accounts"))[-1] == address
     assert await rpc.call("personal_ecRecover", MESSAGE, signature) == address
     assert (await rpc.error("personal_sign", MESSAGE, address)).code == 4100
 
 
 @pytest.mark.own_server
-@each_row("key", ["", f"{KEY}00", "ff" * 32, 1])
-async def test_a_malformed_key_is_not_imported_and_not_in_the_error(rpc: RpcClient, key: Any) -> None:
-    error = await rpc.error("personal_importRawKey", key, PHRASE)
+async def test_malformed_keys_are_not_imported_and_not_in_the_error_and_seconds_are_a_whole_number(
+    locked: RpcClient,
+) -> None:
+    count = len(await locked.call("eth_accounts"))
+    for key in ("", f"{KEY}00", "ff" * 32, 1):
+        error = await locked.error("personal_importRawKey", key, PHRASE)
+        assert error.code == -32602, key
+        assert "ff" * 8 not in error.message
+        assert KEY[2:] not in error.message
+    for seconds in ("60", 1.5, -1, True, 10**18):
+        error = await locked.error("personal_unlockAccount", ADDRESS, PHRASE, seconds)
+        assert error.code == -32602, seconds
 
-    assert error.code == -32602
-    assert "ff" * 8 not in error.message
-    assert KEY[2:] not in error.message
-    assert len(await rpc.call("eth_accounts")) == 10
-
-
-@pytest.mark.own_server
-@each_row("seconds", ["60", 1.5, -1, True, 10**18])
-async def test_seconds_are_a_whole_number(locked: RpcClient, seconds: Any) -> None:
-    error = await locked.error("personal_unlockAccount", ADDRESS, PHRASE, seconds)
-
-    assert error.code == -32602
+    assert len(await locked.call("eth_accounts")) == count
     assert (await locked.error("eth_sign", ADDRESS, MESSAGE)).code == 4100
 
 
-@each_row("text", [KEY_1, f"0x{KEY_1}", f"0X{KEY_1}", f" {KEY_1}\n"])
-def test_a_key_is_64_digits_with_a_prefix_or_without(text: str) -> None:
-    assert read_private_key(text) == (1).to_bytes(32)
+def test_a_key_is_64_digits_with_a_prefix_or_without() -> None:
+    for text in (KEY_1, f"0x{KEY_1}", f"0X{KEY_1}", f" {KEY_1}\n"):
+        assert read_private_key(text) == secret(1), text
 
 
-@each_row(
-    ("text", "count"),
-    [
-        *((text, 0) for text in ("", "\n", "# none yet", ",")),
-        (f"{KEY_1},{KEY_2}", 2),
-        (f"0x{KEY_1} , 0x{KEY_2},", 2),
-        (f"{KEY_1}\n\n{KEY_2}\n", 2),
-        (f"# mine\n{KEY_1} # the first, {KEY_2}\r\n{KEY_2}", 2),
-    ],
-)
+@each_row(("text", "count"), [
+    *((text, 0) for text in ("", "\n", "# none yet", ",")),
+    *((text, 2) for text in (f"{KEY_1},{KEY_2}", f"0x{KEY_1} , 0x{KEY_2},", f"{KEY_1}\n\n{KEY_2}\n")),
+    (f"# mine\n{KEY_1} # the first, {KEY_2}\r\n{KEY_2}", 2),
+])  # fmt: skip
 def test_keys_are_separated_by_commas_spaces_or_lines(text: str, count: int) -> None:
     expected = [SigningKey(secret(number)).address for number in range(1, count + 1)]
-
     assert [key.address for key in read_private_keys(text)] == expected
 
 
@@ -518,5 +457,4 @@ def test_keys_are_separated_by_commas_spaces_or_lines(text: str, count: int) -> 
 def test_a_malformed_key_is_named_by_its_place_alone(bad: str) -> None:
     with pytest.raises(PrivateKeyError, match=r"^key 2 of 3: a private key (has|lies)") as raised:
         read_private_keys(f"{KEY_1},{bad},{KEY_2}")
-
     assert bad not in str(raised.value)

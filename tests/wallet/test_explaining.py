@@ -322,7 +322,8 @@ def test_typed_data_for_every_chain_names_no_chain() -> None:
 def test_unsigned_members_are_not_shown_and_hide_no_signed_ones() -> None:
     more = TYPED_DATA["members that no type names"]["typed_data"]
     assert explained("eth_signTypedData_v4", more) == explained("eth_signTypedData_v4", MAIL)
-    for member in ({"amount": "0"}, {"allowed": False}, {"details": []}, {"token": TOKEN}):
+    members: list[dict[str, Any]] = [{"amount": "0"}, {"allowed": False}, {"details": []}, {"token": TOKEN}]
+    for member in members:
         changed = {**PERMIT, "message": {**member, **PERMIT["message"]}}
         assert explained("eth_signTypedData_v4", changed) == explained("eth_signTypedData_v4", PERMIT), member
 

@@ -5,7 +5,7 @@ The pages of rows are read from the store, which has SQL for two engines.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from bridge_server.wallet.models import (
     NoNodeError,
     SendRequest,
     TransactionId,
-    TransactionState,
     UnknownAccountError,
 )
 from bridge_server.wallet.models import TransactionState as State
@@ -49,31 +48,21 @@ from tests.wallet.rig import ALICE, ALICES_KEY, BOB, Rig, open_rig, signed_elsew
 CHECKSUMMED = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 KEY = "0x" + "07" * 32
 PAGE = Path(__file__).parents[2] / "docs" / "wallet.md"
-HEADER = "States of a transaction, and what each becomes:"
 SENDER = Address("0x" + "11" * 20)
 COUNT = 23
-MINED_EVERY = 5
 
 
-def fault_of(**fields: Any) -> str:
+def faults_of(value: Any) -> InvalidParamsError:
     with pytest.raises(InvalidParamsError) as refused:
-        read_transaction(transaction(**fields))
-    return refused.value.detail
+        read_transaction(value)
+    return refused.value
 
 
 def test_the_contracts_fields_are_read_and_others_are_open() -> None:
-    request = read_transaction(
-        {
-            "from": ALICE,
-            "to": CHECKSUMMED,
-            "gas": "0x76c0",
-            "gasPrice": "0x9184e72a000",
-            "nonce": "0x5",
-            "value": "0x9184e72a",
-            "data": "0xd46e",
-            "chainId": "0x1",
-        }
-    )
+    request = read_transaction({
+        "from": ALICE, "to": CHECKSUMMED, "gas": "0x76c0", "gasPrice": "0x9184e72a000", "nonce": "0x5",
+        "value": "0x9184e72a", "data": "0xd46e", "chainId": "0x1",
+    })  # fmt: skip
     bare = read_transaction(
         transaction(value=None) | dict.fromkeys(["gas", "gasPrice", "nonce", "data", "accessList", "type"])
     )
@@ -85,123 +74,95 @@ def test_the_contracts_fields_are_read_and_others_are_open() -> None:
     assert (bare.value, bare.data, bare.type) == (0, b"", 0)
 
 
-@each_row(
-    ("fields", "fault"),
-    [
-        ({"from_": None}, "params[0].from is missing"),
-        *(({"to": value}, "params[0].to must be an address") for value in ("0x", "0x12", 7)),
-        *(
-            ({"value": value}, "params[0].value must be a QUANTITY")
-            for value in (5, "0x01", "0x1" + "0" * 64)
-        ),
-        *(({name: 1}, f"params[0].{name} must be a QUANTITY") for name in ("gas", "gasPrice", "chainId")),
-        *(({"type": value}, "params[0].type must be a QUANTITY") for value in (True, "2")),
-        *(({"type": value}, "params[0].type must be 0x0, 0x1 or 0x2") for value in ("0x3", 3, -1)),
-        *(({"data": value}, "params[0].data must be DATA") for value in ("0x1", "d46e", ["0x"])),
-        ({"input": ["0x"]}, "params[0].input must be DATA"),
-        ({"from_": ALICE.replace("f39f", "F39F")}, "params[0].from has a wrong checksum"),
-        ({"gas": "0x10000000000000000"}, "params[0].gas must be at most 0xffffffffffffffff"),
-        ({"nonce": "0x8000000000000000"}, "params[0].nonce must be at most 0x7fffffffffffffff"),
-        ({"chainId": "0x0"}, "params[0].chainId must not be 0x0"),
-        ({"data": "0x01", "input": "0x02"}, "params[0].input must be the same as data"),
-        ({"to": None}, "params[0].data is missing: without to"),
-        ({"to": None, "data": "0x"}, "params[0].data is empty: without to"),
-        ({"to": None, "input": "0x"}, "params[0].input is empty: without to"),
-        ({"gasLimit": "0x5208"}, "params[0].gasLimit is called gas"),
-        ({"gasLimit": "0x5208", "gas": "0x5209"}, "params[0].gasLimit is called gas"),
-        ({"gasPrice": "0x1", "maxFeePerGas": "0x1"}, "params[0].gasPrice does not belong to a fee market"),
-        ({"gasPrice": "0x1", "type": "0x2"}, "params[0].gasPrice does not belong to a fee market"),
-        ({"maxFeePerGas": "0x1", "type": "0x0"}, "params[0].maxFeePerGas does not belong to a legacy"),
-        ({"maxPriorityFeePerGas": "0x1", "type": "0x1"}, "does not belong to a transaction with an access"),
-        ({"accessList": [], "type": "0x0"}, "params[0].accessList does not belong to a legacy"),
-        ({"maxFeePerGas": "0x1", "maxPriorityFeePerGas": "0x2"}, "must not be greater than maxFeePerGas"),
-        ({"accessList": {}}, "params[0].accessList must be an array"),
-        ({"accessList": [7]}, "params[0].accessList[0] must be an object"),
-        ({"accessList": [{"storageKeys": []}]}, "params[0].accessList[0].address must be an address"),
-        (
-            {"accessList": [{"address": BOB}, {"address": BOB, "storageKeys": 1}]},
-            "params[0].accessList[1].storageKeys must be an array",
-        ),
-        (
-            {"accessList": [{"address": BOB, "storageKeys": [KEY, "0x01"]}]},
-            "params[0].accessList[0].storageKeys[1] must have 32 bytes",
-        ),
-        ({"blobVersionedHashes": []}, "params[0].blobVersionedHashes belongs to a blob transaction"),
-        ({"maxFeePerBlobGas": "0x1"}, "params[0].maxFeePerBlobGas belongs to a blob transaction"),
-        ({"authorizationList": []}, "params[0].authorizationList hands an account"),
-        ({"privateFor": ["x"]}, "params[0].privateFor asks for a private transaction"),
-        ({"feeCurrency": BOB}, "params[0].feeCurrency belongs to a chain"),
-    ],
-)
+@each_row(("fields", "fault"), [
+    ({"from_": None}, "params[0].from is missing"),
+    *(({"to": value}, "params[0].to must be an address") for value in ("0x", "0x12", 7)),
+    *(({"value": value}, "params[0].value must be a QUANTITY") for value in (5, "0x01", "0x1" + "0" * 64)),
+    *(({name: 1}, f"params[0].{name} must be a QUANTITY") for name in ("gas", "gasPrice", "chainId")),
+    *(({"type": value}, "params[0].type must be a QUANTITY") for value in (True, "2")),
+    *(({"type": value}, "params[0].type must be 0x0, 0x1 or 0x2") for value in ("0x3", 3, -1)),
+    *(({"data": value}, "params[0].data must be DATA") for value in ("0x1", "d46e", ["0x"])),
+    ({"input": ["0x"]}, "params[0].input must be DATA"),
+    ({"from_": ALICE.replace("f39f", "F39F")}, "params[0].from has a wrong checksum"),
+    ({"gas": "0x10000000000000000"}, "params[0].gas must be at most 0xffffffffffffffff"),
+    ({"nonce": "0x8000000000000000"}, "params[0].nonce must be at most 0x7fffffffffffffff"),
+    ({"chainId": "0x0"}, "params[0].chainId must not be 0x0"),
+    ({"data": "0x01", "input": "0x02"}, "params[0].input must be the same as data"),
+    ({"to": None}, "params[0].data is missing: without to"),
+    ({"to": None, "data": "0x"}, "params[0].data is empty: without to"),
+    ({"to": None, "input": "0x"}, "params[0].input is empty: without to"),
+    ({"gasLimit": "0x5208"}, "params[0].gasLimit is called gas"),
+    ({"gasLimit": "0x5208", "gas": "0x5209"}, "params[0].gasLimit is called gas"),
+    ({"gasPrice": "0x1", "maxFeePerGas": "0x1"}, "params[0].gasPrice does not belong to a fee market"),
+    ({"gasPrice": "0x1", "type": "0x2"}, "params[0].gasPrice does not belong to a fee market"),
+    ({"maxFeePerGas": "0x1", "type": "0x0"}, "params[0].maxFeePerGas does not belong to a legacy"),
+    ({"maxPriorityFeePerGas": "0x1", "type": "0x1"}, "does not belong to a transaction with an access"),
+    ({"accessList": [], "type": "0x0"}, "params[0].accessList does not belong to a legacy"),
+    ({"maxFeePerGas": "0x1", "maxPriorityFeePerGas": "0x2"}, "must not be greater than maxFeePerGas"),
+    ({"accessList": {}}, "params[0].accessList must be an array"),
+    ({"accessList": [7]}, "params[0].accessList[0] must be an object"),
+    ({"accessList": [{"storageKeys": []}]}, "params[0].accessList[0].address must be an address"),
+    (
+        {"accessList": [{"address": BOB}, {"address": BOB, "storageKeys": 1}]},
+        "params[0].accessList[1].storageKeys must be an array",
+    ),
+    (
+        {"accessList": [{"address": BOB, "storageKeys": [KEY, "0x01"]}]},
+        "params[0].accessList[0].storageKeys[1] must have 32 bytes",
+    ),
+    ({"blobVersionedHashes": []}, "params[0].blobVersionedHashes belongs to a blob transaction"),
+    ({"maxFeePerBlobGas": "0x1"}, "params[0].maxFeePerBlobGas belongs to a blob transaction"),
+    ({"authorizationList": []}, "params[0].authorizationList hands an account"),
+    ({"privateFor": ["x"]}, "params[0].privateFor asks for a private transaction"),
+    ({"feeCurrency": BOB}, "params[0].feeCurrency belongs to a chain"),
+])  # fmt: skip
 def test_faults_are_named_with_their_place(fields: dict[str, Any], fault: str) -> None:
-    assert fault in fault_of(**fields)
+    assert fault in faults_of(transaction(**fields)).detail
 
 
-@each_row("kind", ["0x02", 2.0, "0x3", True])
-def test_other_fields_are_not_judged_by_an_unknown_type(kind: Any) -> None:
-    with pytest.raises(InvalidParamsError) as refused:
-        read_transaction(transaction(type=kind, maxFeePerGas="0x1", accessList=[]))
-
-    assert [fault.pointer for fault in refused.value.faults] == ["params[0].type"]
-
-
-@each_row("value", [None, [], "0x"])
-def test_a_transaction_that_is_no_object_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidParamsError, match=r"params\[0\] must be a transaction object"):
-        read_transaction(value)
-
-
-def test_every_fault_is_named() -> None:
-    with pytest.raises(InvalidParamsError) as refused:
-        read_transaction({"to": "x", "value": 1, "blobs": []})
-
-    assert [fault.pointer for fault in refused.value.faults] == [
-        f"params[0].{name}" for name in ("blobs", "to", "value", "from")
-    ]
+@each_row(("value", "pointers"), [
+    *(
+        (transaction(type=kind, maxFeePerGas="0x1", accessList=[]), ["type"])
+        for kind in ("0x02", 2.0, "0x3", True)
+    ),
+    ({"to": "x", "value": 1, "blobs": []}, ["blobs", "to", "value", "from"]),
+])  # fmt: skip
+def test_every_fault_is_named_and_no_field_is_judged_by_an_unknown_type(
+    value: dict[str, Any], pointers: list[str]
+) -> None:
+    assert [fault.pointer for fault in faults_of(value).faults] == [f"params[0].{name}" for name in pointers]
 
 
-@each_row(
-    ("fields", "kind"),
-    [
-        ({}, 0),
-        ({"gasPrice": "0x1"}, 0),
-        ({"accessList": []}, 1),
-        ({"type": "0x1"}, 1),
-        ({"maxFeePerGas": "0x1"}, 2),
-        ({"maxPriorityFeePerGas": "0x1", "accessList": []}, 2),
-        ({"type": "0x2"}, 2),
-        ({"type": "0x0", "gasPrice": "0x1"}, 0),
-        ({"type": 0, "gasPrice": "0x1"}, 0),
-        ({"type": 1, "accessList": []}, 1),
-        ({"type": 2, "maxFeePerGas": "0x1"}, 2),
-    ],
-)
+def test_a_transaction_that_is_no_object_is_refused() -> None:
+    others: list[Any] = [None, [], "0x"]
+    for value in others:
+        assert "params[0] must be a transaction object" in faults_of(value).detail
+
+
+@each_row(("fields", "kind"), [
+    ({}, 0), ({"gasPrice": "0x1"}, 0), ({"accessList": []}, 1), ({"type": "0x1"}, 1),
+    ({"maxFeePerGas": "0x1"}, 2),
+    ({"maxPriorityFeePerGas": "0x1", "accessList": []}, 2),
+    ({"type": "0x2"}, 2), ({"type": "0x0", "gasPrice": "0x1"}, 0), ({"type": 0, "gasPrice": "0x1"}, 0),
+    ({"type": 1, "accessList": []}, 1), ({"type": 2, "maxFeePerGas": "0x1"}, 2),
+])  # fmt: skip
 def test_the_type_follows_from_the_fields(fields: dict[str, Any], kind: int) -> None:
     assert read_transaction(transaction(**fields)).type == kind
 
 
-@each_row("fields", [{"data": "0x0102"}, {"input": "0x0102"}, {"data": "0x0102", "input": "0x0102"}])
-def test_data_and_input_are_one_field(fields: dict[str, Any]) -> None:
-    assert read_transaction(transaction(**fields)).data == b"\1\2"
+def test_data_and_input_are_one_field_and_unknown_fields_and_an_equal_gas_limit_are_no_faults() -> None:
+    for fields in ({"data": "0x0102"}, {"input": "0x0102"}, {"data": "0x0102", "input": "0x0102"}):
+        request = transaction(gas="0x5208", gasLimit="0x5208", memo="hello", hash=None, **fields)
+        assert (read_transaction(request).data, read_transaction(request).gas) == (b"\1\2", 0x5208)
 
 
-def test_unknown_fields_and_an_equal_gas_limit_are_no_faults() -> None:
-    request = read_transaction(transaction(gas="0x5208", gasLimit="0x5208", memo="hello", hash=None))
-
-    assert request.gas == 0x5208
-
-
-@each_row(
-    "fields",
-    [
-        {"gas": "0x1", "gasPrice": "0x2", "nonce": "0x3", "chainId": "0x4", "data": "0x05"},
-        {"to": None, "data": "0x6001", "accessList": [{"address": BOB, "storageKeys": [KEY]}]},
-        {"maxFeePerGas": "0x7", "maxPriorityFeePerGas": "0x6", "accessList": []},
-    ],
-)
+@each_row("fields", [
+    {"gas": "0x1", "gasPrice": "0x2", "nonce": "0x3", "chainId": "0x4", "data": "0x05"},
+    {"to": None, "data": "0x6001", "accessList": [{"address": BOB, "storageKeys": [KEY]}]},
+    {"maxFeePerGas": "0x7", "maxPriorityFeePerGas": "0x6", "accessList": []},
+])  # fmt: skip
 def test_a_written_transaction_is_read_as_the_same(fields: dict[str, Any]) -> None:
     request = read_transaction(transaction(**fields))
-
     assert read_transaction(write_transaction(request)) == request
 
 
@@ -235,124 +196,86 @@ async def signed(rig: Rig, **fields: Any) -> RawTransaction:
 
 
 async def test_a_legacy_transaction_has_the_nodes_gas_price(rig: Rig, fake: FakeNode) -> None:
-    transaction = await signed(rig)
-
-    assert (transaction.gas, transaction.max_fee_per_gas, transaction.nonce) == (90_000, 100, 9)
-    assert transaction.chain_id == 31_337
+    found = await signed(rig)
+    assert (found.gas, found.max_fee_per_gas, found.nonce, found.chain_id) == (90_000, 100, 9, 31_337)
     assert "eth_estimateGas" not in fake.methods
 
 
-@each_row(
-    ("fields", "tip", "most"),
-    [
-        ({"type": "0x2"}, 5, 2 * 50 + 5),
-        ({"maxPriorityFeePerGas": "0x7"}, 7, 2 * 50 + 7),
-        ({"maxFeePerGas": "0x63"}, 5, 99),
-        ({"maxFeePerGas": "0x3"}, 3, 3),
-        ({"maxFeePerGas": "0x63", "maxPriorityFeePerGas": "0x0"}, 0, 99),
-    ],
-)
+@each_row(("fields", "tip", "most"), [
+    ({"type": "0x2"}, 5, 2 * 50 + 5), ({"maxPriorityFeePerGas": "0x7"}, 7, 2 * 50 + 7),
+    ({"maxFeePerGas": "0x63"}, 5, 99), ({"maxFeePerGas": "0x3"}, 3, 3),
+    ({"maxFeePerGas": "0x63", "maxPriorityFeePerGas": "0x0"}, 0, 99),
+])  # fmt: skip
 async def test_fees_of_the_fee_market(rig: Rig, fields: dict[str, Any], tip: int, most: int) -> None:
     transaction = await signed(rig, **fields)
-
     assert (transaction.max_priority_fee_per_gas, transaction.max_fee_per_gas) == (tip, most)
 
 
-async def test_a_given_field_is_not_asked_of_the_node(rig: Rig, fake: FakeNode) -> None:
+async def test_a_node_is_asked_for_what_is_missing_alone_and_may_not_know_the_fees(
+    rig: Rig, fake: FakeNode
+) -> None:
     await signed(rig, gasPrice="0x1", nonce="0x2", gas="0x3")
     await signed(rig, maxFeePerGas="0x1", maxPriorityFeePerGas="0x1", nonce="0x2")
-
     assert set(fake.methods) <= {"eth_chainId"}
 
-
-async def test_a_node_without_a_suggestion_gets_the_usual_tip(rig: Rig, fake: FakeNode) -> None:
     del fake.results["eth_maxPriorityFeePerGas"]
-
     assert (await signed(rig, type="0x2")).max_priority_fee_per_gas == 10**9
-
-
-async def test_on_a_chain_without_a_base_fee_the_old_price_is_asked_for(rig: Rig, fake: FakeNode) -> None:
     fake.results["eth_getBlockByNumber"] = {"number": "0x1"}
-
     with pytest.raises(InvalidParamsError, match="no base fee"):
         await rig.sign(type="0x2")
+    for answer in ("100", None):
+        fake.results["eth_gasPrice"] = answer
+        with pytest.raises(NoNodeError, match="eth_gasPrice must be a QUANTITY"):
+            await rig.sign()
 
 
 @each_row(("method", "fields"), [("eth_gasPrice", {}), ("eth_getBlockByNumber", {"type": "0x2"})])
 async def test_errors_are_passed_on(rig: Rig, fake: FakeNode, method: str, fields: dict[str, Any]) -> None:
     fake.results[method] = RpcFailure(-32000, "no such thing")
-
     for attempt in (rig.sign, rig.send):
         with pytest.raises(NodeError, match="no such thing"):
             await attempt(**fields)
     assert await rig.queued() is None
 
 
-@each_row("answer", ["100", None])
-async def test_a_malformed_price_is_not_signed(rig: Rig, fake: FakeNode, answer: Any) -> None:
-    fake.results["eth_gasPrice"] = answer
-
-    with pytest.raises(NoNodeError, match="eth_gasPrice must be a QUANTITY"):
-        await rig.sign()
-
-
 async def test_signing_alone_skips_taken_nonces_and_reserves_none(rig: Rig, fake: FakeNode) -> None:
     await rig.send()
-
     assert [(await signed(rig)).nonce for _ in range(2)] == [10, 10]
 
 
 async def test_reserved_nonces_and_given_nonces_do_not_collide(rig: Rig) -> None:
     await asyncio.gather(*(rig.send(nonce=hex(number)) for number in range(19, 29)))
-
     sent = await asyncio.gather(*(rig.send() for _ in range(30)))
-
     nonces = sorted([int((await rig.queued(each))["nonce"], 16) for each in sent])
     assert nonces == [*range(9, 19), *range(29, 49)]
 
 
 async def test_transactions_of_one_account_are_sent_in_the_order_of_the_requests(rig: Rig) -> None:
     prices = [None, "0xb2d05e00", None, "0xb2d05e01"]  # some are asked for, and some are not
-
     sent = await asyncio.gather(*(rig.send(gasPrice=price) for price in prices * 10))
-
     nonces = [int((await rig.queued(each))["nonce"], 16) for each in sent]
     assert nonces == list(range(9, 49))
 
 
-async def test_nothing_is_signed_for_other_chains_and_unknown_accounts(rig: Rig, fake: FakeNode) -> None:
+async def test_nothing_is_signed_or_sent_for_other_chains_and_accounts_and_of_malformed_bytes(
+    rig: Rig, fake: FakeNode
+) -> None:
     for attempt in (rig.send, rig.sign):
         with pytest.raises(InvalidParamsError, match="chainId is 0x1, and the wallet is on chain 0x7a69"):
             await attempt(chainId="0x1")
         with pytest.raises(UnknownAccountError):
             await attempt(from_="0x" + "12" * 20)
-    with pytest.raises(InvalidParamsError, match="is for chain 5, and the wallet is on chain 31337"):
-        await rig.send_raw(signed_elsewhere(chain_id=5))
-
-    assert await rig.queued() is None
-    assert (rig.audited(), fake.sent()) == ([], [])
-
-
-@each_row(
-    ("raw", "fault"),
-    [
+    for raw, fault in (
+        (signed_elsewhere(chain_id=5), "is for chain 5, and the wallet is on chain 31337"),
         ("0x", "is not a signed transaction"),
         ("0x05", "is not a signed transaction"),
         ("f86180", "must be DATA"),
         (signed_elsewhere(nonce=2**63), "has a nonce above 0x7fffffffffffffff"),
-    ],
-)
-async def test_malformed_signed_bytes_are_not_sent(rig: Rig, raw: Any, fault: str) -> None:
-    with pytest.raises(InvalidParamsError, match=rf"params\[0\] {fault}"):
-        await rig.send_raw(raw)
+    ):
+        with pytest.raises(InvalidParamsError, match=rf"params\[0\] {fault}"):
+            await rig.send_raw(raw)
 
-    assert await rig.queued() is None
-
-
-@each_row("which", [7, "0x12", "0x" + "ab" * 50, {"from": ALICE}])
-async def test_a_lookup_by_a_malformed_parameter_is_refused(rig: Rig, which: Any) -> None:
-    with pytest.raises(InvalidParamsError, match=r"params\[0\]"):
-        await rig.queued(which)
+    assert (await rig.queued(), rig.audited(), fake.sent()) == (None, [], [])
 
 
 async def test_the_parameter_of_the_send_finds_the_transaction(rig: Rig) -> None:
@@ -363,9 +286,14 @@ async def test_the_parameter_of_the_send_finds_the_transaction(rig: Rig) -> None
         assert (await rig.queued(which))["hash"] == sent
     assert (await rig.queued(ALICE))["transaction"] == transaction(value="0x8")
     assert await rig.queued(BOB) is None
+    for malformed in (7, "0x12", "0x" + "ab" * 50, {"from": ALICE}):
+        with pytest.raises(InvalidParamsError, match=r"params\[0\]"):
+            await rig.queued(malformed)
 
 
-async def test_without_a_node_nothing_is_sent(tmp_path: Path) -> None:
+async def test_without_a_node_nothing_is_sent_and_without_a_chain_the_request_names_it(
+    tmp_path: Path,
+) -> None:
     async with open_rig(tmp_path, None, chain_id=1) as rig:
         raw = await rig.sign(nonce="0x0", gasPrice="0x1")
         for attempt, missing in (
@@ -376,29 +304,23 @@ async def test_without_a_node_nothing_is_sent(tmp_path: Path) -> None:
         ):
             with pytest.raises(NoNodeError, match=missing):
                 await attempt
-
         assert await rig.queued() is None
 
-
-async def test_without_a_node_and_a_chain_the_request_names_its_chain(tmp_path: Path) -> None:
     async with open_rig(tmp_path, None, dev_accounts=False, private_keys=ALICES_KEY) as rig:
         with pytest.raises(NoChainError):
             await rig.sign(gasPrice="0x1", nonce="0x0")
-
         assert (await signed(rig, gasPrice="0x1", nonce="0x0", chainId="0x5")).chain_id == 5
 
 
-def rows_of_the_page() -> Iterator[tuple[str, set[str]]]:
-    """Each state that the page lists, with the states that it says it becomes."""
-    _, _, table = PAGE.read_text("utf-8").partition(f"{HEADER}\n\n")
+def test_the_documentation_has_the_table_of_states() -> None:
+    _, _, table = PAGE.read_text("utf-8").partition("States of a transaction, and what each becomes:\n\n")
+    listed: list[tuple[str, set[str]]] = []
     for item in table.split("\n\n")[0].replace("\n  ", " ").splitlines():
         states, _, becomes = item.rpartition(": ")
-        for state in re.findall(r"`(\w+)`", states):
-            yield state, set(re.findall(r"`(\w+)`", becomes)) & set(State)
+        after = set(re.findall(r"`(\w+)`", becomes)) & set(State)
+        listed += [(state, after) for state in re.findall(r"`(\w+)`", states)]
 
-
-def test_the_documentation_has_the_table_of_states() -> None:
-    assert list(rows_of_the_page()) == [
+    assert listed == [
         (state, {after for after in TRANSITIONS[state].values() if after is not state}) for state in State
     ]
 
@@ -430,9 +352,7 @@ async def keep(engine_database: Database, *params: bytes) -> None:
         await TransactionStore(engine_database).keep(request, 1, None, number)
 
 
-async def all_pages(
-    listing: TransactionListing, state: TransactionState | None, limit: int
-) -> list[ListedTransaction]:
+async def all_pages(listing: TransactionListing, state: State | None, limit: int) -> list[ListedTransaction]:
     found: list[ListedTransaction] = []
     before = None
     while True:
@@ -446,34 +366,29 @@ async def all_pages(
 
 @each_row("rows_per_page", [1, 4, 10_000])
 @each_row("limit", [1, 100])
-@each_row("state", [None, TransactionState.MINED, TransactionState.QUEUED, TransactionState.SENT])
+@each_row("state", [None, State.MINED, State.QUEUED, State.SENT])
 async def test_pages_have_every_wanted_transaction_once_newest_first(
-    engine_database: Database, state: TransactionState | None, limit: int, rows_per_page: int
+    engine_database: Database, state: State | None, limit: int, rows_per_page: int
 ) -> None:
     await keep(engine_database, *[b'{"to":"0x"}'] * COUNT)
 
     def mine() -> Transaction[None]:
-        yield Statement(f"UPDATE wallet_transactions SET state = 'mined' WHERE id % {MINED_EVERY} = 0")
+        yield Statement("UPDATE wallet_transactions SET state = 'mined' WHERE id % 5 = 0")
 
     await engine_database.transaction(mine)
 
     found = await all_pages(TransactionListing(engine_database, rows_per_page), state, limit)
 
-    mined = {number for number in range(1, COUNT + 1) if number % MINED_EVERY == 0}
     every = set(range(1, COUNT + 1))
-    wanted = {TransactionState.MINED: mined, TransactionState.QUEUED: every - mined, None: every}
+    mined = {number for number in every if number % 5 == 0}
+    wanted = {State.MINED: mined, State.QUEUED: every - mined, None: every}
     assert [each.number for each in found] == sorted(wanted.get(state, set()), reverse=True)
 
 
 async def test_large_data_stays_in_the_database(engine_database: Database) -> None:
     large = b'"0x' + b"00" * 10_000 + b'"'
-    await keep(
-        engine_database,
-        large,
-        b'"0x00"',
-        b'{"to":"0xab","value":"0x1","data":' + large + b"}",
-        b'{"to":"0xab"}',
-    )
+    with_data = b'{"to":"0xab","value":"0x1","data":' + large + b"}"
+    await keep(engine_database, large, b'"0x00"', with_data, b'{"to":"0xab"}')
 
     found = await all_pages(TransactionListing(engine_database), None, 10)
 
