@@ -1,6 +1,5 @@
 """Access to the admin API: for the bearer of its token, by the server's own hosts, never for a web page."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,56 +16,29 @@ BEARER = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
 PROJECT = "/admin/projects/app"
 ACCOUNT = f"/admin/accounts/{ETHEREUM}"
 ROUTES: dict[str, str] = {
-    "/admin/projects": "GET POST",
-    PROJECT: "GET DELETE",
-    f"{PROJECT}/secrets": "POST",
-    f"{PROJECT}/secrets/1": "DELETE",
-    f"{PROJECT}/account-limit": "PUT DELETE",
-    f"{PROJECT}/webhook": "PUT DELETE",
-    f"{PROJECT}/types": "GET POST",
-    f"{PROJECT}/types/news": "PUT DELETE",
-    f"{PROJECT}/subscribers": "GET",
-    f"{PROJECT}/subscribers/{ETHEREUM}": "PUT DELETE",
-    f"{PROJECT}/analytics": "GET",
-    f"{PROJECT}/notifications": "GET",
-    f"{PROJECT}/notifications/1": "GET",
-    f"{PROJECT}/notify": "POST",
-    ACCOUNT: "GET",
-    f"{ACCOUNT}/inbox": "GET",
-    f"{ACCOUNT}/inbox/read": "POST",
-    f"{ACCOUNT}/devices": "GET",
-    "/admin/approvals": "GET",
-    "/admin/approvals/12345678": "GET",
-    "/admin/wallet/accounts": "GET",
-    "/admin/wallet/transactions": "GET",
-    "/admin/wallet/signatures": "GET",
-    "/admin/outbox": "GET",
-    "/admin/outbox/1-none": "GET DELETE",
-    "/admin/outbox/1-none/retry": "POST",
-    "/admin/outbox/retry-dead": "POST",
-    "/admin/outbox/drop-dead": "POST",
-    "/admin/outbox/attempts": "GET",
-    "/admin/outbox/attempts/1": "GET",
-    "/admin/pushes/test": "POST",
-    "/admin/pushes/preview": "GET",
-    "/admin/webhooks/test": "POST",
-    "/admin/settings": "GET",
-    "/admin/traffic": "GET",
-    "/admin/traffic/1": "GET",
-    "/admin/traffic/calls/handle": "GET",
-    "/admin/clients": "GET",
-    "/admin/clients/192.0.2.1": "GET",
-    "/admin/clients/me": "GET",
-    "/admin/sessions": "GET",
-    "/admin/sessions/handle": "GET DELETE",
-    "/admin/topics": "GET",
-    "/admin/stats": "GET",
-}
+    "/admin/projects": "GET POST", PROJECT: "GET DELETE",
+    f"{PROJECT}/secrets": "POST", f"{PROJECT}/secrets/1": "DELETE",
+    f"{PROJECT}/account-limit": "PUT DELETE", f"{PROJECT}/webhook": "PUT DELETE",
+    f"{PROJECT}/types": "GET POST", f"{PROJECT}/types/news": "PUT DELETE",
+    f"{PROJECT}/subscribers": "GET", f"{PROJECT}/subscribers/{ETHEREUM}": "PUT DELETE",
+    f"{PROJECT}/analytics": "GET", f"{PROJECT}/notify": "POST",
+    f"{PROJECT}/notifications": "GET", f"{PROJECT}/notifications/1": "GET",
+    ACCOUNT: "GET", f"{ACCOUNT}/inbox": "GET", f"{ACCOUNT}/inbox/read": "POST", f"{ACCOUNT}/devices": "GET",
+    "/admin/approvals": "GET", "/admin/approvals/12345678": "GET",
+    "/admin/wallet/accounts": "GET", "/admin/wallet/transactions": "GET", "/admin/wallet/signatures": "GET",
+    "/admin/outbox": "GET", "/admin/outbox/1-none": "GET DELETE", "/admin/outbox/1-none/retry": "POST",
+    "/admin/outbox/retry-dead": "POST", "/admin/outbox/drop-dead": "POST",
+    "/admin/outbox/attempts": "GET", "/admin/outbox/attempts/1": "GET",
+    "/admin/pushes/test": "POST", "/admin/pushes/preview": "GET", "/admin/webhooks/test": "POST",
+    "/admin/traffic": "GET", "/admin/traffic/1": "GET", "/admin/traffic/calls/handle": "GET",
+    "/admin/clients": "GET", "/admin/clients/192.0.2.1": "GET", "/admin/clients/me": "GET",
+    "/admin/sessions": "GET", "/admin/sessions/handle": "GET DELETE",
+    "/admin/settings": "GET", "/admin/topics": "GET", "/admin/stats": "GET",
+}  # fmt: skip
 """Every route, as a client would list them."""
 ENDPOINTS = [(method, path) for path, methods in ROUTES.items() for method in methods.split()]
 WITHOUT_ROWS = {path for path in ROUTES if path.startswith(ACCOUNT) or path.count("/") == 2}
-WITHOUT_ROWS -= {"/admin/traffic"}
-WITHOUT_ROWS |= {
+WITHOUT_ROWS = WITHOUT_ROWS - {"/admin/traffic"} | {
     "/admin/wallet/accounts", "/admin/wallet/transactions", "/admin/wallet/signatures",
     "/admin/outbox/retry-dead", "/admin/outbox/drop-dead", "/admin/outbox/attempts", "/admin/pushes/preview",
     "/admin/webhooks/test", "/admin/clients/192.0.2.1", "/admin/clients/me",
@@ -93,19 +65,14 @@ VALID_BODIES: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-async def server_without_token(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
-    """A server that has no admin token, for tests that change nothing in it."""
-    async with running_server(tmp_path_factory.mktemp("closed") / "data") as server:
-        yield server
-
-
 async def attempt(server: RunningServer, method: str, path: str, headers: dict[str, str]) -> Answer:
     fields = VALID_BODIES.get((method, path))
     return await ask(server, method, path, None if fields is None else orjson.dumps(fields), headers)
 
 
-async def test_every_request_without_the_token_gets_an_identical_401(admin: AdminClient) -> None:
+async def test_every_request_without_the_token_gets_an_identical_401_and_one_to_another_host_a_403(
+    admin: AdminClient, tmp_path: Path
+) -> None:
     secret = await admin.create("app", "news")
     before = (await admin.get(PROJECT)).body
     nothing = (await attempt(admin.server, "GET", "/admin/projects", {})).problem(401)
@@ -116,56 +83,41 @@ async def test_every_request_without_the_token_gets_an_identical_401(admin: Admi
     for method, path in ENDPOINTS:
         for headers in sent:
             answer = await attempt(admin.server, method, path, headers)
-
             assert {**answer.problem(401), "instance": ""} == {**nothing, "instance": ""}, (method, path)
             assert answer.headers["WWW-Authenticate"] == "Bearer"
+        rebound = await ask(admin.server, method, path, headers={**BEARER, "Host": "rebound.example:8080"})
+        assert "rpc_hosts" in rebound.problem(403)["detail"], (method, path)
     assert (await admin.get(PROJECT)).body == before
+    async with running_server(tmp_path / "data") as server_without_token:
+        for method, path in ENDPOINTS:
+            missing = await attempt(server_without_token, method, path, BEARER)
+            assert missing.problem(404)["type"].endswith(":not-found"), (method, path)
 
 
 @pytest.mark.own_server
 async def test_the_bearer_of_the_token_is_let_in(admin: AdminClient) -> None:
     for method, path in sorted(ENDPOINTS, key=lambda endpoint: endpoint == ("POST", "/admin/projects")):
         answer = await attempt(admin.server, method, path, BEARER)
-
         assert answer.status == (200 if path in WITHOUT_ROWS else 404), (method, path)
         if path.startswith(PROJECT):
             assert answer.problem(404)["type"].endswith(":project-not-found"), (method, path)
 
 
-async def test_another_host_is_refused_whatever_the_token_and_without_one_there_is_no_admin_api(
-    admin: AdminClient, server_without_token: RunningServer
-) -> None:
-    for method, path in ENDPOINTS:
-        rebound = await ask(admin.server, method, path, headers={**BEARER, "Host": "rebound.example:8080"})
-        assert "rpc_hosts" in rebound.problem(403)["detail"], (method, path)
-
-        missing = await attempt(server_without_token, method, path, BEARER)
-        assert missing.problem(404)["type"].endswith(":not-found"), (method, path)
-
-
-async def test_a_method_that_a_path_does_not_take_is_405_with_the_methods_that_it_takes(
+async def test_a_method_that_a_path_does_not_take_is_405_and_no_web_page_may_read_an_answer(
     admin: AdminClient,
 ) -> None:
     for path, methods in ROUTES.items():
         allowed = {*methods.split(), *(["HEAD"] if "GET" in methods else [])}
         for method in sorted({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - allowed):
             answer = await ask(admin.server, method, path, b"{}", BEARER)
-
             answer.problem(405)
             assert answer.headers["Allow"] == ", ".join(sorted(allowed)), (method, path)
 
-
-async def test_no_web_page_may_read_an_answer_or_learns_by_a_preflight(admin: AdminClient) -> None:
     page = {**BEARER, "Origin": "https://page.example"}
-    preflight = {
-        "Host": "rebound.example",
-        "Origin": "http://rebound.example",
-        "Access-Control-Request-Method": "GET",
-    }
-
+    preflight = {"Host": "rebound.example", "Origin": "http://rebound.example",
+                 "Access-Control-Request-Method": "GET"}  # fmt: skip
     read = await ask(admin.server, "GET", "/admin/projects", headers=page)
     asked = await ask(admin.server, "OPTIONS", "/admin/projects", headers=preflight)
-
     assert (read.json, asked.status) == ({"projects": []}, 405)
     names = [*read.headers, *asked.headers]
     assert not [name for name in names if name.lower().startswith("access-control")]
@@ -201,7 +153,6 @@ async def test_a_refusal_is_a_log_line_with_its_remedy(
         for _ in range(3):
             answer = await ask(admin.server, "GET", "/admin/projects", headers={**BEARER, **headers})
             assert answer.status == status
-
     [line] = [line for line in logs if line["event"] == "admin_refused"]
     assert line["reason"].startswith(remedy)
     assert (line["client"], line["times"], line["log_level"]) == ("127.0.0.1", 1, "warning")

@@ -10,13 +10,13 @@ import orjson
 import pytest
 
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
+from tests.support.asking import Answer
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
 from tests.support.server import running_server
 from tests.support.waiting import eventually
 
 ACCOUNTS = "/admin/wallet/accounts"
 OTHER = "0x" + "12" * 20
-MESSAGES = [f"0x{number:02x}" for number in range(5)]
 MESSAGE = "0x68656c6c6f"
 ACCOUNT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 SETTINGS: dict[str, Any] = {
@@ -40,84 +40,72 @@ def rpc(admin: AdminClient) -> RpcClient:
 async def test_an_account_is_unlocked_for_a_time_and_locked_and_an_unlock_that_fails_changes_nothing(
     admin: AdminClient, rpc: RpcClient
 ) -> None:
+    async def change(account: str, action: str, **fields: Any) -> Answer:
+        return await admin.post(f"{ACCOUNTS}/{account}/{action}", {"passphrase": "a passphrase", **fields})
+
     address = await rpc.call("personal_newAccount", "a passphrase")
     found = (await admin.get(ACCOUNTS)).json["accounts"]
     assert [(each["account"].lower(), each["kind"], each["unlocked"]) for each in found] == [
         (DEVELOPMENT_ADDRESS, "development", True),
         (address, "keystore", False),
     ]
-    for fields, status in (
-        ({"passphrase": "wrong"}, 403),
-        ({"passphrase": "a passphrase", "seconds": -1}, 400),
-        ({"passphrase": "a passphrase", "seconds": 10**10}, 400),
+    faults: list[tuple[dict[str, Any], int]] = [
+        ({"passphrase": "wrong"}, 403), ({"seconds": -1}, 400), ({"seconds": 10**10}, 400),
         ({"passphrase": None}, 400),
-    ):
-        problem = (await admin.post(f"{ACCOUNTS}/{address}/unlock", fields)).problem(status)
+    ]  # fmt: skip
+    for fields, status in faults:
+        problem = (await change(address, "unlock", **fields)).problem(status)
         assert "a passphrase" not in str(problem)
         assert not (await admin.get(ACCOUNTS)).json["accounts"][1]["unlocked"]
     for account, status in ((OTHER, 404), ("0x12", 400), (DEVELOPMENT_ADDRESS, 409)):
-        (await admin.post(f"{ACCOUNTS}/{account}/unlock", {"passphrase": "p"})).problem(status)
-        (await admin.post(f"{ACCOUNTS}/{account}/lock")).problem(status)
+        for action in ("unlock", "lock"):
+            (await change(account, action)).problem(status)
 
-    body = {"passphrase": "a passphrase", "seconds": 60}
-    unlocked = (await admin.post(f"{ACCOUNTS}/{address}/unlock", body)).json
-    signed = await rpc.call("eth_sign", address, "0x00")
+    unlocked = (await change(address, "unlock", seconds=60)).json
+    assert (unlocked["unlocked"], unlocked["unlocked_until"] is not None) == (True, True)
+    assert (await rpc.call("eth_sign", address, "0x00")).startswith("0x")
     locked = (await admin.post(f"{ACCOUNTS}/{address.upper().replace('X', 'x')}/lock")).json
-
-    assert unlocked["unlocked"]
-    assert unlocked["unlocked_until"] is not None
-    assert signed.startswith("0x")
     assert (locked["unlocked"], locked["unlocked_until"]) == (False, None)
     assert (await rpc.error("eth_sign", address, "0x00")).code == 4100
 
 
-async def test_transactions_are_listed_newest_first_by_state(admin: AdminClient, rpc: RpcClient) -> None:
-    for value in ("0x1", "0x2"):
-        sent = {"from": DEVELOPMENT_ADDRESS, "to": OTHER, "data": "0x", "value": value}
-        assert set(await rpc.call("eth_sendTransaction", sent)) == {"0", "x"}
-    await rpc.call("eth_sendTransaction", {"from": DEVELOPMENT_ADDRESS, "data": "0x6001"})
-
-    first = (await admin.get("/admin/wallet/transactions?state=queued&limit=2")).json
-    second = (await admin.get(f"/admin/wallet/transactions?state=queued&limit=2&after={first['next']}")).json
-
-    assert [(each["to"], each["value"]) for each in first["transactions"]] == [(None, "0x0"), (OTHER, "0x2")]
-    assert [(each["to"], each["value"]) for each in second["transactions"]] == [(OTHER, "0x1")]
-    assert second["next"] is None
-    newest = first["transactions"][0]
-    assert (newest["from"].lower(), newest["state"], newest["hash"]) == (DEVELOPMENT_ADDRESS, "queued", None)
-    assert newest["next_attempt_at"] is not None
-    assert (await admin.get("/admin/wallet/transactions?state=mined")).json == {
-        "transactions": [],
-        "next": None,
-    }
-
-
-async def test_a_transaction_that_came_signed_shows_to_whom_and_how_much(
+async def test_transactions_are_listed_newest_first_by_state_also_those_that_came_signed(
     admin: AdminClient, rpc: RpcClient
 ) -> None:
-    request = {"from": DEVELOPMENT_ADDRESS, "to": OTHER, "data": "0x", "value": "0x7", "nonce": "0x0"}
-    raw = await rpc.call("eth_signTransaction", {**request, "gas": "0x5208", "gasPrice": "0x1"})
+    transfer = {"from": DEVELOPMENT_ADDRESS, "to": OTHER, "data": "0x"}
+    for value in ("0x1", "0x2"):
+        assert set(await rpc.call("eth_sendTransaction", {**transfer, "value": value})) == {"0", "x"}
+    await rpc.call("eth_sendTransaction", {"from": DEVELOPMENT_ADDRESS, "data": "0x6001"})
+    request = {**transfer, "value": "0x7", "nonce": "0x0", "gas": "0x5208", "gasPrice": "0x1"}
+    raw = await rpc.call("eth_signTransaction", request)
+
+    first, second = await admin.pages("/admin/wallet/transactions?state=queued", "transactions", 2)
     await rpc.call("eth_sendRawTransaction", raw)
+    [signed, *_] = (await admin.get("/admin/wallet/transactions")).json["transactions"]
 
-    [found] = (await admin.get("/admin/wallet/transactions")).json["transactions"]
-
-    assert (found["to"].lower(), found["value"], found["nonce"]) == (OTHER, "0x7", 0)
-    assert raw not in str(found)
+    assert [(each["to"], each["value"]) for each in first] == [(None, "0x0"), (OTHER, "0x2")]
+    assert [(each["to"], each["value"]) for each in second] == [(OTHER, "0x1")]
+    newest = first[0]
+    assert (newest["from"].lower(), newest["state"], newest["hash"]) == (DEVELOPMENT_ADDRESS, "queued", None)
+    assert newest["next_attempt_at"] is not None
+    mined = (await admin.get("/admin/wallet/transactions?state=mined")).json
+    assert mined == {"transactions": [], "next": None}
+    assert (signed["to"].lower(), signed["value"], signed["nonce"]) == (OTHER, "0x7", 0)
+    assert raw not in str(signed)
 
 
 async def test_signatures_are_listed_newest_first_and_what_means_nothing_is_refused(
     admin: AdminClient, rpc: RpcClient
 ) -> None:
     assert (await admin.get("/admin/wallet/signatures")).json == {"signatures": [], "next": None}
-    signed = [await rpc.call("personal_sign", message, DEVELOPMENT_ADDRESS) for message in MESSAGES]
+    for number in range(5):
+        await rpc.call("personal_sign", f"0x{number:02x}", DEVELOPMENT_ADDRESS)
     lines = [orjson.loads(line) for line in rpc.server.settings.audit_file.read_bytes().splitlines()]
 
-    first = (await admin.get("/admin/wallet/signatures?limit=3")).json
-    second = (await admin.get(f"/admin/wallet/signatures?limit=3&after={first['next']}")).json
+    pages = await admin.pages("/admin/wallet/signatures", "signatures", 3)
 
-    assert len(signed) == len(lines)
-    assert first["signatures"] + second["signatures"] == lines[::-1]
-    assert second["next"] is None
+    assert len(lines) == 5
+    assert pages == [lines[:1:-1], lines[1::-1]]
     for query in ("state=broadcast", "state=", "after=x", "after=-1", "limit=0", "limit=1001"):
         (await admin.get(f"/admin/wallet/transactions?{query}")).problem(400)
     for after in ("x", "waiting-", "settled--1", "waiting-1234567890123456789"):
@@ -132,11 +120,11 @@ class Desk:
     admin: AdminClient
     rpc: RpcClient
 
-    def asks(self, message: str = MESSAGE) -> "asyncio.Task[Any]":
-        return asyncio.create_task(self.rpc.call("personal_sign", message, DEVELOPMENT_ADDRESS))
+    def asks(self) -> "asyncio.Task[Any]":
+        return asyncio.create_task(self.rpc.call("personal_sign", MESSAGE, DEVELOPMENT_ADDRESS))
 
-    async def listed(self, query: str = "") -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = (await self.admin.get(f"/admin/approvals{query}")).json["approvals"]
+    async def listed(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await self.admin.get("/admin/approvals")).json["approvals"]
         return found
 
     async def waiting(self, count: int = 1) -> list[str]:
@@ -161,12 +149,25 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
         yield Desk(AdminClient(server), RpcClient(server))
 
 
-async def test_an_approved_request_is_signed_and_cannot_be_decided_again(desk: Desk) -> None:
+async def test_a_request_is_shown_in_words_and_signed_once_it_is_approved_and_not_decided_again(
+    desk: Desk,
+) -> None:
     asking = desk.asks()
     [approval] = await desk.waiting()
+    [listed] = await desk.listed()
+    shown = (await desk.admin.get(f"/admin/approvals/{approval}")).json
 
     decided = await desk.decide(approval, "approve")
 
+    assert listed == {
+        "id": approval, "state": "pending", "method": "personal_sign", "account": ACCOUNT,
+        "client": "127.0.0.1", "origin": None, "request_id": listed["request_id"],
+        "asked_at": listed["asked_at"], "expires_at": listed["expires_at"], "decided_at": None,
+    }  # fmt: skip
+    text = shown.pop("text")
+    assert shown == {**listed, "subject": MESSAGE}
+    assert {"label": "account", "text": ACCOUNT} in text
+    assert any("hello" in line["text"] for line in text)
     assert (decided["id"], decided["state"]) == (approval, "approved")
     assert decided["decided_at"] is not None
     assert await desk.rpc.call("personal_ecRecover", MESSAGE, await asking) == DEVELOPMENT_ADDRESS
@@ -184,34 +185,14 @@ async def test_an_approved_request_is_signed_and_cannot_be_decided_again(desk: D
         (await desk.admin.post(f"/admin/approvals/{name}/approve")).problem(status)
 
 
-async def test_a_request_is_shown_with_its_data_and_their_description_in_words(desk: Desk) -> None:
-    asking = desk.asks()
-    [approval] = await desk.waiting()
-
-    [listed] = await desk.listed()
-    shown = (await desk.admin.get(f"/admin/approvals/{approval}")).json
-    await desk.decide(approval, "reject")
-    await asyncio.gather(asking, return_exceptions=True)
-
-    assert listed == {
-        "id": approval, "state": "pending", "method": "personal_sign", "account": ACCOUNT,
-        "client": "127.0.0.1", "origin": None, "request_id": listed["request_id"],
-        "asked_at": listed["asked_at"], "expires_at": listed["expires_at"], "decided_at": None,
-    }  # fmt: skip
-    text = shown.pop("text")
-    assert shown == {**listed, "subject": MESSAGE}
-    assert {"label": "account", "text": ACCOUNT} in text
-    assert any("hello" in line["text"] for line in text)
-
-
 async def test_waiting_requests_come_before_settled_requests_page_by_page(desk: Desk) -> None:
     asking = [desk.asks()]
     [first] = await desk.waiting()
     asking.append(desk.asks())
-    second = next(each for each in await desk.waiting(2) if each != first)
+    [second] = {*await desk.waiting(2)} - {first}
     await desk.decide(first, "reject")
     asking.append(desk.asks())
-    third = next(each for each in await desk.waiting(2) if each != second)
+    [third] = {*await desk.waiting(2)} - {second}
     await desk.decide(third, "reject")
 
     pages = await desk.admin.pages("/admin/approvals", "approvals", 1)
@@ -244,6 +225,5 @@ async def test_without_the_setting_nobody_decides_here(tmp_path: Path) -> None:
         admin = AdminClient(server)
         paths = [f"/admin/approvals/12345678/{each}" for each in ("approve", "reject")]
         paths += [f"/admin/wallet/accounts/{ACCOUNT}/{each}" for each in ("unlock", "lock")]
-
         for path in paths:
             assert "no such route" in (await admin.post(path, {"passphrase": "p"})).problem(404)["detail"]
