@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.pubsub.conftest import Join, irn_opened
+from tests.pubsub.conftest import Join, error_of, irn_opened
 from tests.support.project import look
 from tests.support.rows import each_row
-from tests.support.server import RunningServer, running_server
-from tests.support.socket_client import Identity, RelayError, irn_connected, topic_of
-
-# A wrong call is answered with a code and a sentence; what is no JSON-RPC ends its socket.
+from tests.support.server import RunningServer
+from tests.support.socket_client import Identity, topic_of
 
 TOPIC = topic_of("topic")
 PUBLISH = {"topic": TOPIC, "message": "m", "ttl": 300}
@@ -26,10 +24,9 @@ APPROVE = {
 
 
 def stored(server: RunningServer) -> int:
+    """How many rows of generation 2.x there are."""
     tables = ("irn_messages", "irn_subscriptions", "irn_calls")
-    return int(
-        look(server, "SELECT " + " + ".join(f"(SELECT count(*) FROM {name})" for name in tables))[0][0]
-    )
+    return sum(look(server, f"SELECT count(*) FROM {name}")[0][0] for name in tables)
 
 
 def wrong(method: str, params: dict[str, Any], name: str, *values: Any) -> list[tuple[str, Any]]:
@@ -89,11 +86,10 @@ async def test_a_bad_call_is_answered_and_nothing_is_stored(
 ) -> None:
     client = await join()
 
-    with pytest.raises(RelayError) as refused:
-        await client.ask(method, params)
+    refused = await error_of(client.ask(method, params))
 
-    assert (refused.value.code, refused.value.tag) == error
-    assert refused.value.message.endswith(".")
+    assert (refused.code, refused.tag) == error
+    assert refused.message.endswith(".")
     assert stored(server) == 0
     assert await client.publish(TOPIC) is True
 
@@ -101,14 +97,14 @@ async def test_a_bad_call_is_answered_and_nothing_is_stored(
 @each_row("request_id", [None, -1, 1.5, 2**64, True, "", "-1", "1" * 21, [1], "٣"])
 async def test_a_wrong_id_is_answered_without_one(join: Join, server: RunningServer, request_id: Any) -> None:
     client = await join()
-    call = {"jsonrpc": "2.0", "method": "irn_publish", "params": PUBLISH}
-    await client.socket.send_json({"id": request_id, **call})
+    await client.socket.send_json(
+        {"id": request_id, "jsonrpc": "2.0", "method": "irn_publish", "params": PUBLISH}
+    )
     await client.send(id=5, method="irn_publish", params=PUBLISH)
 
     for answered, tag in ((None, "InvalidRequestId"), (5, "InvalidJsonRpcVersion")):
-        with pytest.raises(RelayError) as refused:
-            await client.answer(answered)
-        assert (refused.value.code, refused.value.tag) == (-32600, tag)
+        refused = await error_of(client.answer(answered))
+        assert (refused.code, refused.tag) == (-32600, tag)
     assert stored(server) == 0
 
 
@@ -123,45 +119,35 @@ async def test_a_wrong_id_is_answered_without_one(join: Join, server: RunningSer
         ('{"id":1,"jsonrpc":"2.0"}', 1008),
         ('{"topic":"t","type":"pub","payload":"","silent":true}', 1008),
         ('{"id":1,"jsonrpc":"2.0","method":7}', 1008),
+        ("x" * (4 * 262_144 + 2), 1009),
     ],
 )
-async def test_a_frame_that_is_no_json_rpc_closes_its_own_socket(join: Join, frame: str, code: int) -> None:
+async def test_a_frame_that_is_no_json_rpc_or_is_much_too_large_closes_its_own_socket(
+    join: Join, frame: str, code: int
+) -> None:
     client, other = await join(), await join()
+    for answer in ({"id": 5, "result": True}, {"id": "x", "result": True}, {"result": True}):
+        await other.send(jsonrpc="2.0", **answer)  # acknowledgements without a message are ignored
+
     await client.socket.send_str(frame)
 
     assert (await client.closed())[0] == code
     assert await other.publish(TOPIC) is True
 
 
-async def test_a_frame_that_is_much_too_large_closes_its_socket(join: Join) -> None:
-    client = await join()
-    await client.socket.send_str("x" * (4 * 262_144 + 2))
-
-    assert (await client.closed())[0] == 1009
-
-
-@each_row("answer", [{"id": 5, "result": True}, {"id": "x", "result": True}, {"result": True}])
-async def test_an_acknowledgement_without_a_message_is_ignored(join: Join, answer: dict[str, Any]) -> None:
-    client = await join()
-    await client.send(jsonrpc="2.0", **answer)
-
-    assert await client.publish(TOPIC) is True
-
-
 @pytest.mark.sqlite("its file is read")
 async def test_only_what_is_named_is_stored(join: Join, server: RunningServer) -> None:
     dapp, wallet = await join(), await join()
-    tracking = {
+    facts = {
         "correlationId": 7,
         "rpcMethods": ["eth_sendTransaction"],
         "txHashes": ["0x1"],
         "chainId": "eip155:1",
     }
-    await dapp.ask("irn_publish", {**PUBLISH, **tracking, "tvf": tracking, "accounts": ["a"]})
-    await dapp.ask("wc_proposeSession", {**PROPOSE, **tracking, "tvf": tracking})
-    await wallet.ask(
-        "wc_approveSession", {**APPROVE, "approvedAccounts": ["eip155:1:0xsecret"], "tvf": tracking}
-    )
+    await dapp.ask("irn_publish", {**PUBLISH, **facts, "tvf": facts, "accounts": ["a"]})
+    await dapp.ask("wc_proposeSession", {**PROPOSE, **facts, "tvf": facts})
+    approval = {**APPROVE, "approvedAccounts": ["eip155:1:0xsecret"], "tvf": facts}
+    await wallet.ask("wc_approveSession", approval)
     await wallet.subscribe(TOPIC, PAIRING)
 
     sent = [await wallet.request() for _ in range(2)]
@@ -169,9 +155,8 @@ async def test_only_what_is_named_is_stored(join: Join, server: RunningServer) -
     members = sorted((set(request["params"]["data"]) for request in sent), key=len)
     usual = {"topic", "message", "publishedAt", "tag"}
     assert members == [usual, usual | {"attestation"}]
-    content = b"".join(
-        file.read_bytes() for file in server.settings.database_file.parent.glob("bridge.sqlite3*")
-    )
+    files = server.settings.database_file.parent.glob("bridge.sqlite3*")
+    content = b"".join(file.read_bytes() for file in files)
     assert b"eth_sendTransaction" not in content
     assert b"0xsecret" not in content
 
@@ -199,20 +184,9 @@ async def test_a_repetition_is_answered_and_not_published(
     assert await wallet.messages(expected) == ["message"] * expected
 
 
-async def test_repetitions_that_overtake_the_answer_are_answered_each(join: Join) -> None:
-    identity = Identity()
-    dapp, other_socket, wallet = await join(identity), await join(identity), await join()
-    await wallet.subscribe(TOPIC)
-
-    for client in (dapp, dapp, other_socket):
-        await client.send(id=5, jsonrpc="2.0", method="irn_publish", params=PUBLISH)
-
-    assert [await client.answer(5) for client in (dapp, dapp, other_socket)] == [True] * 3
-    assert await wallet.messages(1) == ["m"]
-
-
 async def test_an_id_is_that_of_its_client_and_of_what_it_says(join: Join) -> None:
-    dapp, other, wallet = await join(), await join(), await join()
+    identity = Identity()
+    dapp, other_socket, other, wallet = await join(identity), await join(identity), await join(), await join()
     await wallet.subscribe(TOPIC)
 
     await dapp.publish(TOPIC, "one", request_id=1)
@@ -221,13 +195,16 @@ async def test_an_id_is_that_of_its_client_and_of_what_it_says(join: Join) -> No
     await dapp.publish(TOPIC, "one", request_id=2)
 
     assert await wallet.messages(4) == ["one", "two", "one", "one"]
+    for client in (dapp, dapp, other_socket):  # they overtake the answer
+        await client.send(id=5, jsonrpc="2.0", method="irn_publish", params=PUBLISH)
+    assert [await client.answer(5) for client in (dapp, dapp, other_socket)] == [True] * 3
+    assert await wallet.messages(1) == ["m"]
 
 
 async def test_a_call_that_was_refused_is_made_anew(tmp_path: Path) -> None:
     async with irn_opened(tmp_path, 2, max_topic_messages=1) as (_, (dapp, wallet)):
         await dapp.publish(TOPIC, "first")
-        with pytest.raises(Exception, match="MailboxLimitExceeded"):
-            await dapp.publish(TOPIC, "second", request_id=2)
+        assert (await error_of(dapp.publish(TOPIC, "second", request_id=2))).tag == "MailboxLimitExceeded"
         await wallet.subscribe(TOPIC)
         assert await wallet.messages(1) == ["first"]
         await wallet.settled()
@@ -237,26 +214,8 @@ async def test_a_call_that_was_refused_is_made_anew(tmp_path: Path) -> None:
         assert await wallet.messages(1) == ["second"]
 
 
-async def test_a_restart_forgets_no_call(tmp_path: Path) -> None:
-    identity = Identity()
-    async with irn_opened(tmp_path, [identity]) as (server, (dapp,)):
-        await dapp.publish(TOPIC, request_id=1)
-    clock = server.clock
-    async with irn_opened(tmp_path, [identity, Identity()], clock=clock) as (server, (dapp, wallet)):
-        await wallet.subscribe(TOPIC)
-        assert await wallet.messages(1) == ["message"]
-
-        await dapp.publish(TOPIC, request_id=1)
-
-        await wallet.nothing()
-
-
 async def test_so_many_calls_are_remembered_and_no_more(tmp_path: Path) -> None:
-    identity = Identity()
-    async with irn_opened(tmp_path, [identity, Identity()], max_remembered_calls=2) as (
-        server,
-        (dapp, wallet),
-    ):
+    async with irn_opened(tmp_path, 2, max_remembered_calls=2) as (server, (dapp, wallet)):
         await wallet.subscribe(TOPIC)
         for request_id in (1, 2, 3):
             await dapp.publish(TOPIC, str(request_id), request_id=request_id)
@@ -288,70 +247,59 @@ async def test_a_session_is_proposed_approved_and_used(join: Join) -> None:
     await dapp.publish(SESSION, "call")
 
     data = [request["params"]["data"] for request in (proposal, response, settlement)]
-    assert [(each["topic"], each["message"], each["tag"]) for each in data] == [
-        (PAIRING, "proposal", 1100),
-        (PAIRING, "response", 1101),
-        (SESSION, "settlement", 1102),
+    assert [(each["topic"], each["message"], each["tag"], each.get("attestation")) for each in data] == [
+        (PAIRING, "proposal", 1100, "signed"),
+        (PAIRING, "response", 1101, None),
+        (SESSION, "settlement", 1102, None),
     ]
-    assert [each.get("attestation") for each in data] == ["signed", None, None]
     assert await wallet.messages(1) == ["call"]
     await dapp.nothing()
+    assert await dapp.ask("wc_createTopic", {"topic": TOPIC}) is True
+    await wallet.publish(TOPIC, "for the creator")
+    assert await dapp.messages(1) == ["for the creator"]
 
 
-@pytest.mark.parametrize(("ttl", "waits"), [({}, 300), ({"ttl": 600}, 600)])
-async def test_a_proposal_waits_as_long_as_it_says(tmp_path: Path, ttl: dict[str, int], waits: int) -> None:
-    async with running_server(tmp_path) as server:
-        dapp_identity = Identity()
-        async with irn_connected(server.client, server.url, dapp_identity) as dapp:
-            await dapp.ask("wc_proposeSession", PROPOSE | ttl)
-        wallet_identity = Identity()
-        for later, expected in ((waits - 1, 1), (1, 0)):
-            server.clock.advance(later)
-            async with irn_connected(server.client, server.url, wallet_identity) as wallet:
-                await wallet.subscribe(PAIRING)
-                assert await wallet.messages(expected, acknowledge=False) == ["proposal"] * expected
+async def test_a_proposal_waits_as_long_as_it_says(join: Join, server: RunningServer) -> None:
+    dapp, wallet = await join(), await join()
+    for ttl, waits in ((None, 300), (600, 600)):
+        topics = [topic_of(f"{waits} {name}") for name in ("before", "after")]
+        for topic in topics:
+            proposal = {**PROPOSE, "pairingTopic": topic, **({"ttl": ttl} if ttl else {})}
+            await dapp.ask("wc_proposeSession", proposal)
+
+        server.clock.advance(waits - 1)
+        await wallet.subscribe(topics[0])
+        assert await wallet.messages(1) == ["proposal"]
+        server.clock.advance(1)
+        await wallet.subscribe(topics[1])
+        await wallet.nothing()
 
 
 async def test_an_approval_happens_wholly_or_not_at_all(tmp_path: Path) -> None:
-    async with running_server(tmp_path, max_client_topics=1) as server:
-        dapp_identity, wallet_identity = Identity(), Identity()
-        async with (
-            irn_connected(server.client, server.url, dapp_identity) as dapp,
-            irn_connected(server.client, server.url, wallet_identity) as wallet,
-        ):
-            await dapp.ask("wc_proposeSession", PROPOSE)
-            await wallet.subscribe(PAIRING)
-            assert await wallet.messages(1) == ["proposal"]
+    async with irn_opened(tmp_path, 2, max_client_topics=1) as (_, (dapp, wallet)):
+        await dapp.ask("wc_proposeSession", PROPOSE)
+        await wallet.subscribe(PAIRING)
+        assert await wallet.messages(1) == ["proposal"]
 
-            with pytest.raises(RelayError) as refused:
-                await wallet.ask("wc_approveSession", APPROVE, request_id=77)
+        refused = await error_of(wallet.ask("wc_approveSession", APPROVE, request_id=77))
 
-            assert refused.value.tag == "SubscriberLimitExceeded"
-            await dapp.nothing()
-            await wallet.ask("irn_unsubscribe", {"topic": PAIRING})
-            assert await wallet.ask("wc_approveSession", APPROVE, request_id=77) is True
-            assert await dapp.messages(1) == ["response"]
+        assert refused.tag == "SubscriberLimitExceeded"
+        await dapp.nothing()
+        await wallet.ask("irn_unsubscribe", {"topic": PAIRING})
+        assert await wallet.ask("wc_approveSession", APPROVE, request_id=77) is True
+        assert await dapp.messages(1) == ["response"]
 
 
 async def test_a_repeated_approval_is_one(join: Join) -> None:
-    wallet_identity = Identity()
-    dapp, wallet = await join(), await join(wallet_identity)
+    identity = Identity()
+    dapp, wallet = await join(), await join(identity)
     await dapp.ask("wc_proposeSession", PROPOSE)
     await wallet.ask("wc_approveSession", APPROVE, request_id="1700000000000000001")
     await wallet.socket.close()
-    again = await join(wallet_identity)
+    again = await join(identity)
 
     assert await again.ask("wc_approveSession", APPROVE, request_id="1700000000000000001") is True
 
     assert await dapp.messages(1) == ["response"]
     await dapp.publish(SESSION, "call")
     assert await again.messages(1) == ["call"]
-
-
-async def test_a_topic_is_created_and_its_creator_is_subscribed(join: Join) -> None:
-    dapp, wallet = await join(), await join()
-
-    assert await dapp.ask("wc_createTopic", {"topic": PAIRING}) is True
-    await wallet.publish(PAIRING, "for the creator")
-
-    assert await dapp.messages(1) == ["for the creator"]
