@@ -4,8 +4,9 @@ Rotation and reading by parts are tried on the log itself: over HTTP they would 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -59,19 +60,14 @@ def node(fake: FakeNode) -> FakeNode:
     return fake
 
 
-@pytest.fixture
-async def server(tmp_path: Path, node: FakeNode) -> AsyncIterator[RunningServer]:
-    settings: dict[str, Any] = {"dev_accounts": True, "light_kdf": True, "node_url": node.url}
-    async with running_server(tmp_path / "data", **settings) as server:
-        yield server
-
-
-@pytest.fixture
-async def rpc(server: RunningServer) -> RpcClient:
+@asynccontextmanager
+async def signing_wallet(data_dir: Path, node: FakeNode) -> AsyncIterator[RpcClient]:
     """A wallet with the development accounts, a locked one, and a node."""
-    rpc = RpcClient(server)
-    await rpc.call("personal_importRawKey", KEY, PASSPHRASE)
-    return rpc
+    settings: dict[str, Any] = {"dev_accounts": True, "light_kdf": True, "node_url": node.url}
+    async with running_server(data_dir, **settings) as server:
+        rpc = RpcClient(server)
+        await rpc.call("personal_importRawKey", KEY, PASSPHRASE)
+        yield rpc
 
 
 def lines_of(content: bytes) -> list[dict[str, Any]]:
@@ -85,11 +81,6 @@ def audited(server: RunningServer) -> list[dict[str, Any]]:
     return lines_of(server.settings.audit_file.read_bytes())
 
 
-def signer(signed_hash: str, signature: bytes) -> str:
-    """Whose signature of the hash this is, in lower case."""
-    return recover_address(bytes.fromhex(signed_hash[2:]), signature).lower()
-
-
 def signature_in(raw: str) -> bytes:
     """The signature (r, s, v of 0 or 1) of a raw legacy transaction on chain 1."""
     fields = decode(bytes.fromhex(raw[2:]))
@@ -98,29 +89,28 @@ def signature_in(raw: str) -> bytes:
     return r.to_bytes(32) + s.to_bytes(32) + bytes([v - 37])
 
 
-@each_row(("method", "params"), SIGNING)
-async def test_each_signature_has_a_line_with_the_hash_that_was_signed(
-    rpc: RpcClient, node: FakeNode, method: str, params: tuple[Any, ...]
+async def test_each_signature_has_a_line_with_the_hash_that_was_signed_and_no_secret(
+    tmp_path: Path, node: FakeNode
 ) -> None:
-    answered = await rpc.call(method, *params)
+    secrets = [KEY[2:], PASSPHRASE, MESSAGE[2:], "nobody else shall read", "Hello, Bob!"]
+    async with signing_wallet(tmp_path / "data", node) as rpc:
+        for method, params in SIGNING:
+            answered = await rpc.call(method, *params)
 
-    line = audited(rpc.server)[-1]
-    account = LOCKED if LOCKED in params else ADDRESS
-    assert line["approval"] is None
-    assert (line["method"], line["account"], line["at"]) == (method, account, "2027-01-15T08:00:00.000Z")
-    raw = {"eth_signTransaction": answered, "eth_sendTransaction": "".join(node.sent())}.get(method)
-    signature = bytes.fromhex(answered[2:]) if raw is None else signature_in(raw)
-    assert signer(line["hash"], signature) == account
-    transaction_hash = None if raw is None else f"0x{keccak256(bytes.fromhex(raw[2:])).hex()}"
-    assert line["transaction_hash"] == transaction_hash
+            line = audited(rpc.server)[-1]
+            account = LOCKED if LOCKED in params else ADDRESS
+            assert line["approval"] is None
+            at = "2027-01-15T08:00:00.000Z"
+            assert (line["method"], line["account"], line["at"]) == (method, account, at)
+            raw = {"eth_signTransaction": answered, "eth_sendTransaction": "".join(node.sent())}.get(method)
+            signature = bytes.fromhex(answered[2:]) if raw is None else signature_in(raw)
+            signer = recover_address(bytes.fromhex(line["hash"][2:]), signature)
+            assert signer.lower() == account, method
+            transaction_hash = None if raw is None else f"0x{keccak256(bytes.fromhex(raw[2:])).hex()}"
+            assert line["transaction_hash"] == transaction_hash
+            secrets.append(raw or answered)
+        content = rpc.server.settings.audit_file.read_text()
 
-
-async def test_the_log_has_no_secrets_messages_or_signatures(rpc: RpcClient, node: FakeNode) -> None:
-    answered = [await rpc.call(method, *params) for method, params in SIGNING]
-
-    content = rpc.server.settings.audit_file.read_text()
-    signed = (*answered[:-1], *node.sent())  # the last answer is a hash, which is no secret
-    secrets = (KEY[2:], PASSPHRASE, MESSAGE[2:], "nobody else shall read", "Hello, Bob!", *signed)
     assert content.count("\n") == len(SIGNING)
     assert [secret for secret in secrets if secret in content] == []
 
@@ -128,19 +118,14 @@ async def test_the_log_has_no_secrets_messages_or_signatures(rpc: RpcClient, nod
 async def test_nothing_is_signed_while_the_log_cannot_be_written(tmp_path: Path, node: FakeNode) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "audit.log").symlink_to("/dev/full")
-    settings: dict[str, Any] = {"dev_accounts": True, "light_kdf": True, "node_url": node.url}
-
-    async with running_server(tmp_path / "data", **settings) as server:
-        rpc = RpcClient(server)
-        await rpc.call("personal_importRawKey", KEY, PASSPHRASE)
+    async with signing_wallet(tmp_path / "data", node) as rpc:
         errors = [await rpc.error(method, *params) for method, params in SIGNING]
         stored = await rpc.call("wallet_getQueuedTransaction")
 
     assert {(error.code, error.message) for error in errors} == {
         (-32002, "Nothing was signed: the audit log cannot be written (No space left on device).")
     }
-    assert stored is None
-    assert node.sent() == []
+    assert (stored, node.sent()) == (None, [])
 
 
 @pytest.mark.usefixtures("prompt")
@@ -153,37 +138,28 @@ async def test_signing_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
         assert (await rpc.error("eth_sign", ADDRESS, MESSAGE)).code == -32002
 
         path.unlink()
-        await eventually(path_exists(path))
+        await eventually(path.exists)
 
         assert len(await rpc.call("eth_sign", ADDRESS, MESSAGE)) == 132
         assert len(audited(server)) == 1
 
 
-async def test_a_line_names_the_client(tmp_path: Path) -> None:
+async def test_a_line_names_the_client_and_a_truncated_one_spoils_no_other(tmp_path: Path) -> None:
     page = "https://app.example.org"
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "audit.log").write_bytes(b'{"at":"2026-01-31T12:00:00.000Z","meth')
     async with running_server(tmp_path / "data", dev_accounts=True, rpc_origins=[page]) as server:
         rpc = RpcClient(server, {"Origin": page})
         calls = [rpc.request("eth_sign", ADDRESS, MESSAGE), rpc.request("personal_sign", MESSAGE, ADDRESS)]
         answer = await rpc.post(orjson.dumps(calls))
         await rpc.post(orjson.dumps(calls[0]), {"X-Request-ID": "mine-1"})
-        lines = audited(server)
 
+    broken, _, whole = server.settings.audit_file.read_bytes().partition(b"\n")
+    lines = lines_of(whole)
+    assert broken.endswith(b'"meth')
     assert {(line["client"], line["origin"]) for line in lines} == {("127.0.0.1", page)}
     request_id = answer.headers["X-Request-ID"]
     assert [line["request_id"] for line in lines] == [request_id, request_id, "mine-1"]
-
-
-async def test_a_truncated_line_spoils_no_other(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "audit.log").write_bytes(b'{"at":"2026-01-31T12:00:00.000Z","meth')
-
-    async with running_server(tmp_path / "data", dev_accounts=True) as server:
-        await RpcClient(server).call("eth_sign", ADDRESS, MESSAGE)
-
-    broken, whole, end = server.settings.audit_file.read_bytes().split(b"\n")
-    assert broken.endswith(b'"meth')
-    assert orjson.loads(whole)["method"] == "eth_sign"
-    assert end == b""
 
 
 @pytest.mark.usefixtures("prompt")
@@ -193,7 +169,7 @@ async def test_renaming_the_file_rotates_it(tmp_path: Path) -> None:
         await rpc.call("eth_sign", ADDRESS, MESSAGE)
 
         rotated = path.rename(path.with_suffix(".1"))
-        await eventually(path_exists(path))
+        await eventually(path.exists)
         await rpc.call("personal_sign", MESSAGE, ADDRESS)
 
         assert [line["method"] for line in lines_of(rotated.read_bytes())] == ["eth_sign"]
@@ -217,7 +193,7 @@ async def test_rotation_loses_and_breaks_no_line(tmp_path: Path) -> None:
             rotated: list[Path] = []
             while not all(writer.done() for writer in writers):
                 rotated.append(path.rename(path.with_suffix(f".{len(rotated)}")))
-                await eventually(path_exists(path))
+                await eventually(path.exists)
             await asyncio.gather(*writers)
     lines = chain.from_iterable(lines_of(file.read_bytes()) for file in (*rotated, path))
 
@@ -236,28 +212,16 @@ async def test_every_answer_has_its_line_though_the_server_is_killed(tmp_path: P
                 assert result_of(orjson.loads(await response.read()))
                 answered.append(response.headers["X-Request-ID"])
 
-    async def enough() -> bool:
-        return len(answered) >= 100
-
     with server_process(tmp_path / "data", "--dev-accounts") as server:
         async with aiohttp.ClientSession() as client:
             clients = [asyncio.create_task(sign(client, server.facts["rpc_url"])) for _ in range(4)]
-            await eventually(enough)
+            await eventually(lambda: len(answered) >= 100)
             server.kill()
             await asyncio.wait(clients)
     lines = lines_of((tmp_path / "data" / "audit.log").read_bytes())
 
     assert all(isinstance(each.exception(), aiohttp.ClientError) for each in clients)
     assert set(answered) <= {line["request_id"] for line in lines}
-
-
-def path_exists(path: Path) -> Callable[[], Awaitable[bool]]:
-    """A condition to wait for."""
-
-    async def holds() -> bool:
-        return await asyncio.to_thread(path.exists)
-
-    return holds
 
 
 def line(number: int, size: int = 0) -> bytes:
@@ -283,24 +247,17 @@ def numbers(file: Path, limit: int, most_bytes: int = MOST_BYTES) -> list[int]:
 def test_pages_have_every_line_once(tmp_path: Path, count: int, limit: int) -> None:
     file = tmp_path / "audit.log"
     file.write_bytes(b"".join(line(number, 300) for number in range(count)))
-
     assert numbers(file, limit) == list(reversed(range(count)))
 
 
-def test_a_page_reads_a_part_of_a_long_file_and_the_next_goes_on(tmp_path: Path) -> None:
+def test_a_page_reads_a_part_of_a_long_file_and_a_line_longer_than_a_part_is_passed_over(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "audit.log"
     file.write_bytes(b"".join(line(number, 20_000) for number in range(30)))
-
-    page = read_history(file, None, 1000, 2**17)
-
-    assert 1 < len(page.entries) < 10
+    assert 1 < len(read_history(file, None, 1000, 2**17).entries) < 10
     assert numbers(file, 1000, 2**17) == list(reversed(range(30)))
-
-
-def test_a_line_longer_than_a_part_is_passed_over(tmp_path: Path) -> None:
-    file = tmp_path / "audit.log"
     file.write_bytes(line(0) + line(1, 2**19) + line(2))
-
     assert numbers(file, 10, 2**17) == [2, 0]
 
 
@@ -309,14 +266,12 @@ def test_a_line_that_is_no_entry_is_left_out(tmp_path: Path, broken: bytes) -> N
     file = tmp_path / "audit.log"
     end = b"" if broken.endswith(b"\n") else b"\n"
     file.write_bytes(line(0) + broken + end + line(1) + broken)
-
     assert numbers(file, 1) == [1, 0]
 
 
 def test_a_file_that_was_replaced_by_a_shorter_one_is_read_from_its_end(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
     file.write_bytes(line(0))
-
     assert [entry["number"] for entry in read_history(file, 10**9, 5).entries] == [0]
     assert read_history(tmp_path / "none", None, 5).entries == []
     with pytest.raises(UnavailableError):

@@ -6,7 +6,6 @@ It is asked for itself: over HTTP no test could say which connection a call take
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
@@ -44,17 +43,9 @@ JSON = st.recursive(
 )
 
 
-@asynccontextmanager
-async def node_at(
-    url: str | None, chain_id: int | None = None, timeout_seconds: float = 5.0
-) -> AsyncIterator[Node]:
-    async with Node(url, timeout_seconds, Stopping(0), chain_id) as node:
-        yield node
-
-
 @pytest.fixture
 async def node(fake: FakeNode) -> AsyncIterator[Node]:
-    async with node_at(fake.url) as node:
+    async with Node(fake.url, 5.0, Stopping(0)) as node:
         yield node
 
 
@@ -64,17 +55,15 @@ def answered(fake: FakeNode) -> list[NodeRequest]:
 
 
 async def test_the_chain_is_the_nodes_and_stays(node: Node, fake: FakeNode) -> None:
-    assert node.known_chain_id is None
-    assert await node.chain_id() == 31_337
-    fake.results["eth_chainId"] = "0x1"
-
-    assert await node.chain_id() == 31_337
-    assert node.known_chain_id == 31_337
+    known = [node.known_chain_id]
+    for chain in ("0x7a69", "0x1"):
+        fake.results["eth_chainId"] = chain
+        known += [await node.chain_id(), node.known_chain_id]
+    assert known == [None, *[31_337] * 4]
 
 
 async def test_every_connection_is_asked_for_its_chain_before_all_else(node: Node, fake: FakeNode) -> None:
     await asyncio.gather(*(node.ask([SEND]) for _ in range(40)))
-
     first: dict[object, list[str]] = {}
     for request in fake.requests:
         first.setdefault(request.connection, []).extend(request.methods)
@@ -84,38 +73,42 @@ async def test_every_connection_is_asked_for_its_chain_before_all_else(node: Nod
     assert fake.methods.count("eth_sendRawTransaction") == 40
 
 
-async def test_before_a_connection_reads_its_chain_is_asked_for(node: Node, fake: FakeNode) -> None:
+async def test_each_new_connection_is_asked_for_its_chain_before_it_reads_or_sends(
+    node: Node, fake: FakeNode
+) -> None:
     for _ in range(3):
         await node.forward([PRICE])
-    assert fake.methods == ["eth_chainId", *["eth_gasPrice"] * 3]
     fake.script.append(drop)
-
     await node.forward([PRICE])
-
-    assert fake.methods[4:] == ["eth_gasPrice", "eth_chainId", "eth_gasPrice"]
-
-
-async def test_the_connection_after_a_closed_one_is_asked_for_its_chain(node: Node, fake: FakeNode) -> None:
     await node.ask([SEND])
     fake.at("eth_sendRawTransaction", drop)
-
     await node.ask([SEND])
 
-    assert fake.methods == ["eth_chainId", *["eth_sendRawTransaction"] * 2, "eth_chainId", SEND.method]
+    reading = ["eth_chainId", *["eth_gasPrice"] * 4, "eth_chainId", "eth_gasPrice"]
+    assert fake.methods == [*reading, SEND.method, SEND.method, "eth_chainId", SEND.method]
 
 
-async def test_nothing_is_asked_of_a_node_that_is_back_on_another_chain(node: Node, fake: FakeNode) -> None:
+async def test_a_changed_chain_is_found_out_on_the_next_connection(node: Node, fake: FakeNode) -> None:
     await node.forward([PRICE])
     fake.results["eth_chainId"] = "0x1"
     fake.script.append(drop)
-
     for _ in range(2):
         with pytest.raises(WrongChainError):
             await node.forward([PRICE])
-
     assert len(answered(fake)) == 2
     fake.results["eth_chainId"] = "0x7a69"
     assert await node.forward([PRICE]) != []
+
+    await node.ask([SEND])
+    fake.results["eth_chainId"] = "0x1"
+    fake.at("eth_sendRawTransaction", drop)
+    with pytest.raises(NoNodeError):  # it may have been taken on the former chain
+        await node.ask([SEND])
+    with pytest.raises(WrongChainError):
+        await node.ask([SEND])
+    fake.results["eth_chainId"] = "0x7a69"
+    await node.ask([SEND])
+    assert len(fake.sent()) == 3
 
 
 @each_row("method", ["evm_revert", "anvil_reset", "hardhat_dropTransaction", "evm_setAccountNonce"])
@@ -140,30 +133,11 @@ async def test_listeners_hear_that_the_node_is_set_back(node: Node, fake: FakeNo
     assert heard == [method]
 
 
-async def test_a_changed_chain_is_found_out_on_the_next_connection(node: Node, fake: FakeNode) -> None:
-    await node.ask([SEND])
-    fake.results["eth_chainId"] = "0x1"
-    fake.at("eth_sendRawTransaction", drop)
-
-    with pytest.raises(NoNodeError):  # it may have been taken on the former chain
-        await node.ask([SEND])
-    with pytest.raises(WrongChainError):
-        await node.ask([SEND])
-
-    fake.results["eth_chainId"] = "0x7a69"
-    await node.ask([SEND])
-    assert len(fake.sent()) == 3
-
-
-@pytest.mark.parametrize(
-    ("untold", "reason"),
-    [
-        (body("wait", 503), "HTTP status 503"),
-        (body("wait"), "does not speak JSON-RPC"),
-        (says(-32603, "not yet"), "does not report its chain"),
-        (body('{"jsonrpc":"2.0","id":1,"result":"0x0"}'), "does not report its chain"),
-    ],
-)
+@pytest.mark.parametrize(("untold", "reason"), [
+    (body("wait", 503), "HTTP status 503"), (body("wait"), "does not speak JSON-RPC"),
+    (says(-32603, "not yet"), "does not report its chain"),
+    (body('{"jsonrpc":"2.0","id":1,"result":"0x0"}'), "does not report its chain"),
+])  # fmt: skip
 async def test_a_connection_of_no_known_chain_is_not_used(
     node: Node, fake: FakeNode, untold: Answer, reason: str
 ) -> None:
@@ -171,9 +145,7 @@ async def test_a_connection_of_no_known_chain_is_not_used(
     with pytest.raises(NoNodeError, match=reason):
         await node.ask([SEND])
     assert fake.methods == ["eth_chainId"]
-
     await node.ask([SEND])
-
     assert fake.methods == ["eth_chainId", "eth_chainId", SEND.method]
 
 
@@ -182,10 +154,8 @@ async def test_a_connection_on_which_the_chain_has_changed_is_not_used(node: Nod
     fake.results["eth_chainId"] = "0x1"
     with pytest.raises(WrongChainError):
         await node.forward([PRICE])
-
     with pytest.raises(WrongChainError):
         await node.ask([SEND])
-
     assert len(fake.sent()) == 1
 
 
@@ -200,9 +170,7 @@ ANEW = [["eth_chainId"], ["eth_chainId", SEND.method]]
 
 async def test_a_node_that_closes_connections_is_sent_to_with_its_chain(node: Node, fake: FakeNode) -> None:
     fake.closes_connections = True
-
     sent = [await node.ask([SEND]) for _ in range(2)]
-
     assert sent[0] == sent[1]
     assert await node.ask([PRICE, SEND]) == ["0x3b9aca00", *sent[0]]
     assert asked(fake) == [*ANEW, *ANEW, ["eth_chainId"], ["eth_chainId", PRICE.method, SEND.method]]
@@ -210,11 +178,10 @@ async def test_a_node_that_closes_connections_is_sent_to_with_its_chain(node: No
 
 @each_row("is_silent", [False, True])
 async def test_a_proxy_that_closes_every_connection_is_sent_to(fake: FakeNode, is_silent: bool) -> None:
-    async with open_closing_proxy(fake.url, is_silent=is_silent) as url, node_at(url) as node:
+    async with open_closing_proxy(fake.url, is_silent=is_silent) as url, Node(url, 5.0, Stopping(0)) as node:
         for _ in range(3):
             assert len(await node.ask([SEND])) == 1
             assert await node.forward([PRICE]) != []
-
     assert len(fake.sent()) >= 3
 
 
@@ -222,10 +189,8 @@ async def test_a_node_that_closes_connections_may_change_its_chain(node: Node, f
     fake.closes_connections = True
     chains = iter(["0x7a69", "0x1", "0x1"])
     fake.results["eth_chainId"] = lambda: next(chains)
-
     with pytest.raises(NoNodeError, match="may have been taken on another chain"):
         await node.ask([SEND])
-
     assert asked(fake) == [*ANEW, ["eth_chainId"]]
 
 
@@ -264,56 +229,47 @@ async def test_only_the_first_of_closed_connections_is_announced(node: Node, fak
     assert len(heard) == 2
 
 
-@each_row(
-    "answer",
-    [
-        '{"jsonrpc":"2.0","id":1,"result":%s}',
-        '{"jsonrpc":"2.0","result":%s,"id":1}',
-        ' {\n "id" : 1 ,\t"result" : %s , "jsonrpc" : "2.0" } ',
-        '{"jsonrpc":"2.0","id":1,"result":%s,"error":null}',
-        '{"jsonrpc":"2.0","id":"1","result":%s,"usage":{"a":[1]}}',
-    ],
-)
+@each_row("answer", [
+    '{"jsonrpc":"2.0","id":1,"result":%s}', '{"jsonrpc":"2.0","result":%s,"id":1}',
+    ' {\n "id" : 1 ,\t"result" : %s , "jsonrpc" : "2.0" } ',
+    '{"jsonrpc":"2.0","id":1,"result":%s,"error":null}',
+    '{"jsonrpc":"2.0","id":"1","result":%s,"usage":{"a":[1]}}',
+])  # fmt: skip
 @each_row(
     "result", ['"0x1"', "null", '{"a": 1.50, "b":[1e3,123456789012345678901234567890], "a\\u0041":"}"}', "[]"]
 )
 def test_results_are_read_as_they_are_written(answer: str, result: str) -> None:
     (read,) = read_answers((answer % result).encode(), 1)
-
     assert isinstance(read, bytes)
     assert read.strip() == result.encode()
 
 
-@each_row(
-    ("answer", "expected"),
-    [
-        ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no"}}', [(3, "no", None)]),
-        ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no","data":null}}', [(3, "no", b"null")]),
-        ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no","data":[ 1.0]}}', [(3, "no", b"[ 1.0]")]),
-        (
-            '{"jsonrpc":"2.0","id":1,"error":{"code":"x","message":5}}',
-            [(-32603, "The node gave no reason.", None)],
-        ),
-        (
-            '[{"jsonrpc":"2.0","id":3,"result":"c"}, {"jsonrpc":"2.0","id":9,"result":"?"},'
-            ' {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}]',
-            [
-                (-32601, "no", None),
-                (-32603, "The node's answer leaves this call of the batch out.", None),
-                b'"c"',
-            ],
-        ),
-        (
-            '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}',
-            [(-32600, "no batches", None)] * 2,
-        ),
-    ],
-)
+@each_row(("answer", "expected"), [
+    ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no"}}', [(3, "no", None)]),
+    ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no","data":null}}', [(3, "no", b"null")]),
+    ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no","data":[ 1.0]}}', [(3, "no", b"[ 1.0]")]),
+    (
+        '{"jsonrpc":"2.0","id":1,"error":{"code":"x","message":5}}',
+        [(-32603, "The node gave no reason.", None)],
+    ),
+    (
+        '[{"jsonrpc":"2.0","id":3,"result":"c"}, {"jsonrpc":"2.0","id":9,"result":"?"},'
+        ' {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}]',
+        [
+            (-32601, "no", None),
+            (-32603, "The node's answer leaves this call of the batch out.", None),
+            b'"c"',
+        ],
+    ),
+    (
+        '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}',
+        [(-32600, "no batches", None)] * 2,
+    ),
+])  # fmt: skip
 def test_answers_are_in_the_order_of_the_calls_and_errors_have_their_data_as_written(
     answer: str, expected: list[Any]
 ) -> None:
     read = read_answers(answer.encode(), len(expected))
-
     assert [
         (each.rpc_code, each.detail, orjson.dumps(each.data) if each.has_data else None)
         if isinstance(each, NodeError)
@@ -336,7 +292,7 @@ GARBAGE = [
 @each_row("answer", GARBAGE, ids=range(len(GARBAGE)))
 def test_an_answer_that_is_no_json_rpc_is_called_so(answer: bytes) -> None:
     for count in (1, 2):
-        if answer == b"[]" and count > 1:
+        if (answer, count) == (b"[]", 2):
             assert all(isinstance(each, NodeError) for each in read_answers(answer, count))
         else:
             with pytest.raises(NoNodeError, match="does not speak JSON-RPC"):
@@ -344,27 +300,25 @@ def test_an_answer_that_is_no_json_rpc_is_called_so(answer: bytes) -> None:
 
 
 @each_row("status", [301, 429, 503])
-async def test_an_http_status_other_than_200_is_in_the_error(node: Node, fake: FakeNode, status: int) -> None:
+async def test_a_status_other_than_200_is_in_the_error_unless_the_node_gives_its_own(
+    node: Node, fake: FakeNode, status: int
+) -> None:
     fake.script.append(body("sorry", status))
     with pytest.raises(NoNodeError, match=f"HTTP status {status}"):
         await node.forward([PRICE])
-
     fake.at("eth_gasPrice", body('{"jsonrpc":"2.0","id":1,"result":"0x1"}', status))
     with pytest.raises(NoNodeError, match=f"HTTP status {status}"):
         await node.ask([PRICE])
 
-
-async def test_an_error_of_the_node_is_passed_on_whatever_the_status(node: Node, fake: FakeNode) -> None:
-    fake.script.append(body('{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"slow down"}}', 429))
-
+    answer = '{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"slow down"}}'
+    fake.script.append(body(answer, status))
     (error,) = await node.forward([PRICE])
-
     assert isinstance(error, NodeError)
     assert error.rpc_code == -32005
 
 
 async def test_calls_that_wait_behind_a_failure_fail_at_once(fake: FakeNode, pass_time: PassTime) -> None:
-    async with node_at(fake.url, timeout_seconds=20) as node:
+    async with Node(fake.url, 20, Stopping(0)) as node:
         attempt = connections.new_attempt()
         fake.script.append(hang)
         asking = asyncio.create_task(node.ask([PRICE]))
@@ -386,11 +340,9 @@ async def test_calls_that_wait_behind_a_failure_fail_at_once(fake: FakeNode, pas
 async def test_a_call_with_effects_is_not_asked_twice(node: Node, fake: FakeNode, method: str) -> None:
     fake.requests.clear()
     fake.script.extend([drop, drop])
-
     with pytest.raises(NoNodeError, match="closed before an answer"):
         await node.forward([PRICE, RpcCall(method, [])])
     assert await node.forward([PRICE]) != []
-
     batch, *single = answered(fake)
     assert batch.methods == [PRICE.method, method]
     assert [request.methods for request in single] == [[PRICE.method]] * 2
@@ -399,24 +351,22 @@ async def test_a_call_with_effects_is_not_asked_twice(node: Node, fake: FakeNode
 async def test_a_huge_answer_is_not_read(node: Node, fake: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "ANSWER_LIMIT_BYTES", 1_000)
     fake.results["eth_gasPrice"] = "0x" + "0" * 1_000
-
     with pytest.raises(NodeError, match="larger than 64 MiB"):
         await node.forward([PRICE])
     with pytest.raises(NoNodeError, match="larger than 64 MiB"):
         await node.ask([PRICE])
-
     assert await node.chain_id() == 31_337
 
 
 async def test_credentials_are_sent_to_the_node_and_are_in_no_error(fake: FakeNode) -> None:
     url = f"http://someone:hunter2@127.0.0.1:{fake.port}/key/abc?token=xyz"
     with structlog.testing.capture_logs() as logs:
-        async with node_at(url) as node:
+        async with Node(url, 5.0, Stopping(0)) as node:
             await node.forward([PRICE])
             fake.script.append(body("", 500))
             with pytest.raises(NoNodeError) as refused:
                 await node.forward([PRICE])
-        async with node_at(url.replace(str(fake.port), "1")) as node:
+        async with Node(url.replace(str(fake.port), "1"), 5.0, Stopping(0)) as node:
             with pytest.raises(NoNodeError) as away:
                 await node.ask([PRICE])
 
@@ -434,7 +384,6 @@ async def test_calls_to_the_node_end_when_the_server_stops(fake: FakeNode) -> No
         asking = asyncio.create_task(node.forward([PRICE]))
         await fake.asked("eth_gasPrice")
         stopping.close()
-
         with pytest.raises(NoNodeError, match="This server stops"):
             await asking
 
@@ -472,7 +421,6 @@ def test_anything_else_is_no_answer(body: bytes) -> None:
 @given(st.lists(st.tuples(st.text(), JSON), min_size=1, max_size=4))
 def test_calls_are_written_as_they_are(calls: list[tuple[str, Any]]) -> None:
     document = json.loads(write_calls([RpcCall(method, params) for method, params in calls]))
-
     requests = document if len(calls) > 1 else [document]
     assert [request["id"] for request in requests] == list(range(1, len(calls) + 1))
     assert [(request["method"], request.get("params")) for request in requests] == calls
