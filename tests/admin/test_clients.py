@@ -30,17 +30,22 @@ async def clients(observed: Observed, query: str = "") -> list[dict[str, Any]]:
     return found
 
 
-async def test_the_heaviest_come_first(observed: Observed) -> None:
-    for address, count in (("192.0.2.1", 2), ("192.0.2.2", 5), ("192.0.2.3", 1)):
-        for _ in range(count):
-            await ask_from(observed, address)
+async def test_the_heaviest_come_first_and_addresses_of_one_customer_count_together(
+    observed: Observed,
+) -> None:
+    addresses = ["192.0.2.1"] * 2 + ["192.0.2.2"] * 5 + ["192.0.2.3"]
+    for address in (*addresses, "2001:db8::", "2001:db8::1", "2001:db8::2"):
+        await ask_from(observed, address)
 
     found = await clients(observed)
+    one = (await observed.admin.get("/admin/clients/2001:db8::77")).json
 
-    counts = [("192.0.2.2", 5), ("192.0.2.1", 2), ("192.0.2.3", 1)]
+    counts = [("192.0.2.2", 5), ("2001:db8::/64", 3), ("192.0.2.1", 2), ("192.0.2.3", 1)]
     assert [(each["address"], each["requests"]) for each in found] == counts
     assert [each["address"] for each in await clients(observed, "?limit=1")] == ["192.0.2.2"]
     assert found[0]["bytes"] > 0
+    assert (one["address"], one["last_hour"]["requests"]) == ("2001:db8::/64", 3)
+    assert (await observed.admin.get("/admin/clients/2001:db8::%2F64")).json == one
 
 
 async def test_a_clients_refusals_are_counted_by_limit_and_its_buckets_say_when_they_are_full(
@@ -69,18 +74,6 @@ async def test_a_clients_refusals_are_counted_by_limit_and_its_buckets_say_when_
         (await observed.admin.get(f"/admin/clients/{address}")).problem(400)
 
 
-async def test_addresses_of_one_customer_count_together(observed: Observed) -> None:
-    for number in range(3):
-        await ask_from(observed, f"2001:db8::{number}")
-
-    (client,) = await clients(observed)
-    one = (await observed.admin.get("/admin/clients/2001:db8::77")).json
-
-    assert (client["address"], client["requests"]) == ("2001:db8::/64", 3)
-    assert (one["address"], one["last_hour"]["requests"]) == ("2001:db8::/64", 3)
-    assert (await observed.admin.get("/admin/clients/2001:db8::%2F64")).json == one
-
-
 async def test_waits_and_sockets_are_counted_while_they_last(observed: Observed) -> None:
     server, session_id = observed.admin.server, await observed.bridge.open_session()
     poll = await observed.waiting_poll(f"/session/{session_id}?wait=20")
@@ -105,9 +98,7 @@ async def test_after_an_hour_only_the_figures_since_the_start_are_left(observed:
     await ask_from(observed, "192.0.2.2")
     assert len(await clients(observed)) == 2
     assert len(await clients(observed, "?last=10m")) == 1
-
     observed.admin.clock.advance(15 * 60)
-
     assert [each["address"] for each in await clients(observed, "?last=1h")] == ["192.0.2.2"]
     assert len(await clients(observed, "?last=start")) == 2
 
@@ -144,12 +135,9 @@ async def test_a_request_is_said_how_it_came_and_an_exempt_address_has_no_bucket
         directly = (await observed.admin.get("/admin/clients/me")).json
         client = (await observed.admin.get("/admin/clients/127.0.0.1")).json
 
-    assert through_proxy == {
-        "peer": "127.0.0.1", "forwarded_for": "203.0.113.7", "trusted": True, "address": "203.0.113.7",
-        "exempt": False,
-    }  # fmt: skip
-    assert directly == {
-        "peer": "127.0.0.1", "forwarded_for": None, "trusted": True, "address": "127.0.0.1", "exempt": True
-    }  # fmt: skip
+    peer = {"peer": "127.0.0.1", "trusted": True}
+    other = "203.0.113.7"
+    assert through_proxy == {**peer, "forwarded_for": other, "address": other, "exempt": False}
+    assert directly == {**peer, "forwarded_for": None, "address": "127.0.0.1", "exempt": True}
     assert (client["exempt"], client["buckets"], client["last_hour"]["requests"]) == (True, [], 1)
     assert client["connections"] == 0  # of exempt clients they are not counted

@@ -14,22 +14,42 @@ from tests.support.socket_client import Identity, irn_connected
 
 NOW = "2027-01-15T08:00:00.000Z"
 LATER = "2027-01-15T08:01:00.000Z"
-THIRTY_DAYS = "2027-02-14T08:00:00.000Z"
 
 
-async def test_a_new_session_is_listed_without_its_id(observed: Observed) -> None:
+async def test_a_session_is_listed_without_its_id_shown_with_its_timeline_and_ended_with_its_calls(
+    observed: Observed,
+) -> None:
     session_id = await observed.bridge.open_session()
+    listed = await observed.admin.get("/admin/sessions")
+    observed.bridge.clock.advance(60)
+    call_id = await observed.bridge.request_call(session_id)
+    await observed.bridge.answer(call_id)
 
-    answer = await observed.admin.get("/admin/sessions")
-
-    (session,) = answer.json["sessions"]
-    assert session_id not in answer.body.decode()
-    assert len(session.pop("handle")) == 22
+    (session,) = listed.json["sessions"]
+    assert session_id not in listed.body.decode()
+    handle = session.pop("handle")
+    assert len(handle) == 22
     assert session == {
         "id": f"{session_id[:8]}…", "generation": "plain", "dapp": None, "approved": False, "push": None,
         "calls_waiting": 0, "created_at": NOW, "expires_at": "2027-01-16T08:00:00.000Z",
         "dapp_seen_at": NOW, "wallet_seen_at": None,
     }  # fmt: skip
+    path = f"/admin/sessions/{handle}"
+    shown = await observed.admin.get(path)
+    timeline = [(each["event"], each["at"]) for each in shown.json["timeline"]]
+    assert timeline[:3] == [("opened", NOW), ("asked", LATER), ("answered", LATER)]
+    assert timeline[3][0] == "expires"
+    routes = [each["route"] for each in shown.json["requests"]]
+    assert routes == ["answer-call", "request-call", "open-session"]
+    assert not [each for each in (session_id, call_id) if each in shown.body.decode()]
+
+    first, second = await observed.admin.delete(path), await observed.admin.delete(path)
+    assert first.json == {"success": True}
+    assert second.problem(404)["type"].endswith("session-not-found")
+    assert (await observed.bridge.status(call_id)).status == 404
+    left = (await observed.admin.get("/admin/sessions")).json
+    assert (left["sessions"], left["next"]) == ([], None)
+    (await observed.admin.get(path)).problem(404)
 
 
 async def test_both_sides_are_seen_and_the_dapp_is_known_by_its_name(observed: Observed) -> None:
@@ -71,47 +91,12 @@ async def test_pages_have_every_session_once_newest_first(observed: Observed) ->
         (await observed.admin.get(f"/admin/{query}")).problem(400)
 
 
-async def test_the_timeline_of_a_session_and_its_requests(observed: Observed) -> None:
-    session_id = await observed.bridge.open_session()
-    observed.bridge.clock.advance(60)
-    call_id = await observed.bridge.request_call(session_id)
-    await observed.bridge.answer(call_id)
-    (session,) = (await observed.admin.get("/admin/sessions")).json["sessions"]
-
-    answer = await observed.admin.get(f"/admin/sessions/{session['handle']}")
-
-    timeline = [(each["event"], each["at"]) for each in answer.json["timeline"]]
-    assert timeline[:3] == [("opened", NOW), ("asked", LATER), ("answered", LATER)]
-    assert timeline[3][0] == "expires"
-    routes = [each["route"] for each in answer.json["requests"]]
-    assert routes == ["answer-call", "request-call", "open-session"]
-    assert session_id not in answer.body.decode()
-    assert call_id not in answer.body.decode()
-
-
-async def test_an_ended_session_is_gone_with_its_calls(observed: Observed) -> None:
-    session_id = await observed.bridge.open_session()
-    call_id = await observed.bridge.request_call(session_id)
-    (session,) = (await observed.admin.get("/admin/sessions")).json["sessions"]
-    path = f"/admin/sessions/{session['handle']}"
-
-    first, second = await observed.admin.delete(path), await observed.admin.delete(path)
-
-    assert first.json == {"success": True}
-    assert second.problem(404)["type"].endswith("session-not-found")
-    assert (await observed.bridge.status(call_id)).status == 404
-    left = (await observed.admin.get("/admin/sessions")).json
-    assert (left["sessions"], left["next"]) == ([], None)
-    (await observed.admin.get(path)).problem(404)
-
-
 def test_only_so_many_sessions_are_kept() -> None:
     clock: Clock = ManualClock()
     seen = Activities(clock, most=100)
     for number in range(5_000):
         seen.note_session("", b'{"sessionId": "session-%d"}' % number)
         seen.note_call(f"session-{number}", b'{"dappName": "A"}', b'{"callId": "call-%d"}' % number)
-
     assert len(seen) <= 200
     assert seen.of("session-4999") is seen.of("call-4999") is not None
     assert seen.of("session-0") is None
@@ -126,11 +111,8 @@ async def test_a_page_looks_at_a_slice_of_rows_also_where_all_have_expired(
         await observed.bridge.end(await observed.bridge.open_session())
     observed.bridge.clock.advance(23 * 3600)
     last = await observed.bridge.open_session()
-
     pages = await observed.admin.pages("/admin/sessions", "sessions", 2)
-
-    assert [each["id"][:8] for each in pages[0]] == [last[:8]]
-    assert [each["id"][:8] for each in pages[-1]] == [first[:8]]
+    assert [[each["id"][:8] for each in page] for page in (pages[0], pages[-1])] == [[last[:8]], [first[:8]]]
 
 
 def _topic(name: str) -> str:
@@ -171,9 +153,7 @@ async def test_pages_have_every_topic_once_also_of_one_moment(observed: Observed
         await client.ask("irn_batchSubscribe", {"topics": topics[1:]})
         observed.bridge.clock.advance(1)
         await client.subscribe(topics[0])
-
         pages = await observed.admin.pages("/admin/topics", "topics", 2)
-
     shown = [each["topic"] for page in pages for each in page]
     assert [len(page) for page in pages] == [2, 2, 1]
     assert shown[0] == f"{topics[0][:8]}…"
@@ -182,11 +162,8 @@ async def test_pages_have_every_topic_once_also_of_one_moment(observed: Observed
 
 def test_sockets_of_all_processes_are_added() -> None:
     def listed(topic: str, kind: str | None, sockets: int) -> dict[str, object]:
-        return {"topic": topic, "kind": kind, "sockets": sockets, "expires_at": THIRTY_DAYS}
+        return {"topic": topic, "kind": kind, "sockets": sockets, "expires_at": LATER}
 
     own = {"topics": [listed("a", None, 1)], "next": None}
     other = {"topics": [listed("a", "session", 2), listed("b", None, 9)]}
-
-    merged = merged_topics({1: own, 2: other})
-
-    assert merged["topics"] == [listed("a", "session", 3)]
+    assert merged_topics({1: own, 2: other})["topics"] == [listed("a", "session", 3)]
