@@ -19,7 +19,6 @@ from tests.support.project import METHODS, App, a_notification, account, create_
 from tests.support.rows import each_row
 
 A = account(1)
-every_endpoint = pytest.mark.parametrize("endpoint", METHODS)
 
 
 async def knock(app: App, endpoint: str, project_id: str, authorizations: Sequence[str]) -> Answer:
@@ -42,25 +41,25 @@ def bearer(app: App) -> str:
     return f"Bearer {app.secret}"
 
 
-@every_endpoint
-@each_row("scheme", ["Bearer", "bearer", "BEARER"])
-async def test_the_bearer_of_the_secret_is_let_in(app: App, endpoint: str, scheme: str) -> None:
-    answer = await knock(app, endpoint, app.project_id, [f"{scheme} {app.secret}"])
+async def test_a_secret_that_is_no_text_is_wrong_and_the_refusal_names_the_project(
+    app: App,
+) -> None:
+    request = spell("POST", app.paths["notify"], b"{}", b"Authorization: Bearer \xff\xfe")
 
-    assert answer.status == (400 if METHODS[endpoint] == "POST" and endpoint != "mark all" else 200)
-
-
-async def test_the_refusal_names_the_project(app: App) -> None:
-    answer = await knock(app, "notify", "shop", ["Bearer wrong"])
-
-    assert answer.problem(401)["detail"] == (
-        "The secret is wrong or revoked, or there is no project 'shop': send 'Authorization: Bearer SECRET'."
+    assert (await ask_raw(app.server, request)).problem(401)["detail"] == (
+        f"The secret is wrong or revoked, or there is no project '{app.project_id}': "
+        "send 'Authorization: Bearer SECRET'."
     )
 
 
-@every_endpoint
-async def test_every_other_request_gets_an_identical_401(app: App, other_app: App, endpoint: str) -> None:
+@pytest.mark.parametrize("endpoint", METHODS)
+async def test_the_bearer_of_the_secret_is_let_in_and_every_other_request_gets_an_identical_401(
+    app: App, other_app: App, endpoint: str
+) -> None:
     mine, secret = app.project_id, app.secret
+    for scheme in ("Bearer", "bearer", "BEARER"):
+        answer = await knock(app, endpoint, mine, [f"{scheme} {secret}"])
+        assert answer.status == (200 if endpoint in ("listing", "mark all") else 400), scheme
     nothing = await refusal(app, endpoint, mine)
 
     for authorizations in [
@@ -82,36 +81,28 @@ async def test_every_other_request_gets_an_identical_401(app: App, other_app: Ap
         [bearer(other_app)],
     ]:
         assert await refusal(app, endpoint, mine, *authorizations) == nothing
-    for project_id in ["0" * 32, mine[:-1], mine + "0", mine.upper(), "%00", "%F0%9F%98%80", "x" * 128]:
-        if project_id != mine:
-            assert await refusal(app, endpoint, project_id, bearer(app)) == nothing
-    assert await refusal(app, endpoint, other_app.project_id, bearer(app)) == nothing
-
-
-async def test_a_secret_of_bytes_that_are_no_text_is_wrong(app: App) -> None:
-    request = spell("POST", app.paths["notify"], b"{}", b"Authorization: Bearer \xff\xfe")
-
-    (await ask_raw(app.server, request)).problem(401)
-
-
-@every_endpoint
-async def test_an_id_of_more_than_128_characters_is_no_path(app: App, endpoint: str) -> None:
+    others = ["0" * 32, mine[:-1], mine + "0", mine.upper(), "%00", "%F0%9F%98%80", "x" * 128]
+    for project_id in (*others, other_app.project_id):
+        assert await refusal(app, endpoint, project_id, bearer(app)) == nothing
     (await knock(app, endpoint, "x" * 129, [bearer(app)])).problem(404)
+    deleted = await create_app(app.server, app.operator, "Deleted")
+    await app.operator.projects.delete(deleted.project_id)
+    assert await refusal(app, endpoint, deleted.project_id, bearer(deleted)) == nothing
 
 
 async def test_both_live_secrets_open_and_a_revoked_one_none_at_the_very_next_request(app: App) -> None:
     projects, mine = app.operator.projects, app.project_id
     (first,) = (await projects.show(mine)).secrets
     second = await projects.rotate_secret(mine)
-    old, new = bearer(app), f"Bearer {second.secret}"
 
-    both = [(await knock(app, "mark all", mine, [each])).status for each in (old, new)]
-    await projects.revoke_secret(mine, first.number)
-    one = [(await knock(app, "mark all", mine, [each])).status for each in (old, new)]
-    await projects.revoke_secret(mine, second.number)
-    none = [(await knock(app, "mark all", mine, [each])).status for each in (old, new)]
+    statuses = []
+    for revoked in (None, first.number, second.number):
+        if revoked is not None:
+            await projects.revoke_secret(mine, revoked)
+        bearers = [f"Bearer {each}" for each in (app.secret, second.secret)]
+        statuses += [(await knock(app, "mark all", mine, [each])).status for each in bearers]
 
-    assert (both, one, none) == ([200, 200], [401, 200], [401, 401])
+    assert statuses == [200, 200, 401, 200, 401, 401]
 
 
 async def test_a_secret_that_a_command_has_revoked_is_refused_at_the_very_next_request(app: App) -> None:
@@ -128,28 +119,6 @@ async def test_a_secret_that_a_command_has_revoked_is_refused_at_the_very_next_r
     (await app.notify([A])).problem(401)
 
 
-@every_endpoint
-async def test_a_deleted_project_is_unknown_at_once(app: App, endpoint: str) -> None:
-    nothing = await refusal(app, endpoint, app.project_id)
-    await app.operator.projects.delete(app.project_id)
-
-    assert await refusal(app, endpoint, app.project_id, bearer(app)) == nothing
-
-
-async def test_project_under_a_deleted_id_starts_empty(app: App) -> None:
-    old = await create_app(app.server, app.operator, "Old", "shop")
-    await old.subscribe(A)
-    await old.notify([A], "x", title="old")
-    await app.operator.projects.delete("shop")
-
-    new = await create_app(app.server, app.operator, "New", "shop")
-
-    assert (await knock(app, "notify", "shop", [bearer(old)])).status == 401
-    assert (await new.listing()).json == []
-    assert (await new.notify([A], "x", title="new")).json["not_found"] == [A]
-    assert (await new.mark_all()).json == {"marked": 0}
-
-
 async def test_project_sees_nothing_of_another(app: App, other_app: App) -> None:
     await app.subscribe(A)
     await app.notify([A], "x")
@@ -163,14 +132,24 @@ async def test_project_sees_nothing_of_another(app: App, other_app: App) -> None
 
 
 @each_row("project_id", ["a", "-", "call-statu", "x" * 64, "subscribe-2"])
-async def test_a_project_may_have_an_id_of_its_own(app: App, project_id: str) -> None:
-    own = await create_app(app.server, app.operator, "Own", project_id)
-    await own.subscribe(A)
+async def test_a_project_may_have_an_id_of_its_own_and_begins_empty_under_a_deleted_one(
+    app: App, project_id: str
+) -> None:
+    old = await create_app(app.server, app.operator, "Old", project_id)
+    await old.subscribe(A)
+    assert (await old.notify([A])).json["sent"] == [A]
+    assert list((await old.lookup([A])).json) == [A]
+    assert (await old.listing()).json == [A]
+    assert (await old.mark_all()).json == {"marked": 1}
+    await old.notify([A], "x", title="old")
+    await app.operator.projects.delete(project_id)
 
-    assert (await own.notify([A])).json["sent"] == [A]
-    assert list((await own.lookup([A])).json) == [A]
-    assert (await own.listing()).json == [A]
-    assert (await own.mark_all()).json == {"marked": 1}
+    new = await create_app(app.server, app.operator, "New", project_id)
+
+    assert (await knock(app, "notify", project_id, [bearer(old)])).status == 401
+    assert (await new.listing()).json == []
+    assert (await new.notify([A], "x", title="new")).json["not_found"] == [A]
+    assert (await new.mark_all()).json == {"marked": 0}
 
 
 @pytest.mark.parametrize("ending", ["the secret is revoked", "the project is deleted"])
@@ -198,11 +177,10 @@ async def test_secret_that_ends_during_the_body_ends_the_request(app: App, endin
 
 def test_the_first_word_of_every_route_is_reserved(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, admin_token="operator", metrics_token="metrics")
-    application = build_app(settings).application
 
-    paths = {resource.canonical for resource in application.router.resources()}
+    resources = build_app(settings).application.router.resources()
 
-    words = {path.split("/")[1] for path in paths}
+    words = {resource.canonical.split("/")[1] for resource in resources}
     assert {word for word in words if "{" not in word} - {""} <= RESERVED_PROJECT_IDS
 
 

@@ -1,8 +1,7 @@
 """The contract's answers, to the byte, and accounts in every spelling."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator
 
 import orjson
 import pytest
@@ -11,40 +10,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.asking import pointers
-from tests.support.project import METHODS, NEWS, App, account, look, opened_app
+from tests.support.project import NEWS, OFFERS, App, account, accounts, look, opened_app
 from tests.support.rows import each_row
 from tests.support.server import running_server
 
-SUBSCRIBED, HALF, STRANGER = account(1), account(2), account(3)
-_NOTIFICATION = b'"notification":{"type":"offers","title":"t","body":"b"}'
-
-
-_ALL = orjson.dumps([SUBSCRIBED, HALF, STRANGER])
-
-_OUTCOME = (
-    f'{{"sent":["{SUBSCRIBED}"],"failed":[{{"account":"{HALF}","reason":"type_not_subscribed"}}],'
-    f'"not_found":["{STRANGER}"]}}'
-)
-_TYPES = (
-    f'{{"{SUBSCRIBED}":{{"notification_types":["news","offers"]}},'
-    f'"{HALF}":{{"notification_types":["news"]}}}}'
-)
+SUBSCRIBED, HALF, STRANGER = accounts(3)
 
 
 async def test_every_row_is_answered_to_the_letter(app: App) -> None:
     await app.subscribe(SUBSCRIBED)
     await app.subscribe(HALF, types=[NEWS])
     await app.notify([HALF])
+    named = b'"accounts":' + orjson.dumps([SUBSCRIBED, HALF, STRANGER])
+    notify = b'{"notification":{"type":"offers","title":"t","body":"b"},%b}' % named
+    outcome = (
+        f'{{"sent":["{SUBSCRIBED}"],"failed":[{{"account":"{HALF}","reason":"type_not_subscribed"}}],'
+        f'"not_found":["{STRANGER}"]}}'
+    )
+    types = (
+        f'{{"{SUBSCRIBED}":{{"notification_types":["news","offers"]}},'
+        f'"{HALF}":{{"notification_types":["news"]}}}}'
+    )
 
-    for endpoint, sent, told in (
-        ("mark all", None, '{"marked":1}'),
-        ("notify", b"{%b,%b}" % (_NOTIFICATION, b'"accounts":' + _ALL), _OUTCOME),
-        ("mark all", b"\xff is no JSON and is not read", '{"marked":1}'),
-        ("lookup", b'{"accounts":%b}' % _ALL, _TYPES),
-        ("lookup", b'{"accounts":["%b"]}' % STRANGER.encode(), "{}"),
-        ("listing", None, f'["{SUBSCRIBED}","{HALF}"]'),
+    for method, endpoint, sent, told in (
+        ("POST", "mark all", None, '{"marked":1}'),
+        ("POST", "notify", notify, outcome),
+        ("POST", "mark all", b"\xff is no JSON and is not read", '{"marked":1}'),
+        ("POST", "lookup", b"{%b}" % named, types),
+        ("POST", "lookup", b'{"accounts":["%b"]}' % STRANGER.encode(), "{}"),
+        ("GET", "listing", None, f'["{SUBSCRIBED}","{HALF}"]'),
+        ("HEAD", "listing", None, ""),
     ):
-        answer = await app.ask(METHODS[endpoint], app.paths[endpoint], sent)
+        answer = await app.ask(method, app.paths[endpoint], sent)
 
         assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
         assert answer.body.decode() == told
@@ -62,15 +59,6 @@ async def test_a_limited_account_is_reported_with_the_seconds_to_wait(app: App) 
     assert answer.body.decode() == f'{{"sent":[],"failed":[{limited}],"not_found":[]}}'
 
 
-async def test_a_listing_says_nothing_of_its_body_to_head(app: App) -> None:
-    await app.subscribe(SUBSCRIBED)
-
-    answer = await app.ask("HEAD", app.paths["listing"])
-
-    assert (answer.status, answer.body) == (200, b"")
-    assert answer.headers["Content-Type"] == "application/json"
-
-
 # The example of EIP-55, and what becomes of it: each is the same address.
 CHECKSUMMED = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 LOWER, UPPER = CHECKSUMMED.lower(), "0x" + CHECKSUMMED[2:].upper()
@@ -78,6 +66,7 @@ ONE = [
     f"eip155:1:{CHECKSUMMED}", f"eip155:1:{LOWER}", f"eip155:1:{UPPER}", f"eip155:137:{CHECKSUMMED}",
     f"eip155:{'9' * 32}:{LOWER}", f"eip155:0:{LOWER}", f"eip155:01:{UPPER}",
 ]  # fmt: skip
+WRONG = "eip155:1:0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 ANOTHER = "eip155:1:0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
 COSMOS, SOLANA = (
     "cosmos:cosmoshub-3:cosmos1t2uflqwqe0fsj0shcfkrvpukewcw40yjj6hdc0",
@@ -110,66 +99,44 @@ async def test_accounts_of_other_namespaces_are_taken_to_the_letter(app: App, kn
     assert list((await app.lookup([known, *valid])).json) == [known]
 
 
-@each_row("wrong", ["eip155:1:0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed", CHECKSUMMED, "abc::x", ""])
-async def test_malformed_account_is_named_by_its_place(app: App, wrong: str) -> None:
-    fields = {"notification": {"type": NEWS, "title": "t", "body": "b"}, "accounts": [ONE[0], wrong]}
+async def test_malformed_account_is_named_by_its_place(app: App) -> None:
+    for wrong in (WRONG, CHECKSUMMED, "abc::x", ""):
+        for answer in (await app.notify([ONE[0], wrong]), await app.lookup([ONE[0], wrong])):
+            assert pointers(answer.problem(400)) == ["#/accounts/1"]
 
-    for answer in (await app.post(fields), await app.lookup([ONE[0], wrong])):
-        assert pointers(answer.problem(400)) == ["#/accounts/1"]
-
-
-@each_row("chain", ["1", "137"])
-async def test_a_look_up_names_every_wrong_checksum_of_a_subscribed_address(app: App, chain: str) -> None:
     await app.subscribe(ONE[0])
-    wrong = f"eip155:{chain}:0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
-
-    alone = await app.lookup([wrong, ONE[0], wrong])
-    among_others = await app.lookup([wrong, "", ANOTHER, ONE[0]])
-
-    assert pointers(alone.problem(400)) == ["#/accounts/0", "#/accounts/2"]
-    assert pointers(among_others.problem(400)) == ["#/accounts/0", "#/accounts/1"]
+    for wrong in (WRONG, WRONG.replace("eip155:1:", "eip155:137:")):
+        for named, places in (([wrong, ONE[0], wrong], (0, 2)), ([wrong, "", ANOTHER, ONE[0]], (0, 1))):
+            problem = (await app.lookup(named)).problem(400)
+            assert pointers(problem) == [f"#/accounts/{place}" for place in places]
 
 
-class _Pool:
-    """Accounts of every sort, each with what a request must be told of it."""
-
-    EXPECTED: Mapping[str, str] = {
-        **dict.fromkeys([account(number) for number in range(1, 11)], "sent"),
-        **dict.fromkeys([account(number) for number in range(11, 16)], "type_not_subscribed"),
-        **dict.fromkeys([account(number) for number in range(16, 21)], "not_found"),
-        **dict.fromkeys(ONE, "sent"),
-        ANOTHER: "type_not_subscribed",
-        ANOTHER.lower(): "type_not_subscribed",
-        COSMOS: "sent",
-        COSMOS[:-1]: "not_found",
-        SOLANA: "type_not_subscribed",
-        SOLANA.replace("S3P", "s3p"): "not_found",
-    }
-    SUBSCRIBED = (*(account(number) for number in range(1, 11)), ONE[0], COSMOS)
-    WITHOUT_TYPE = (*(account(number) for number in range(11, 16)), ANOTHER, SOLANA)
+POOL = {
+    **{account(number): "sent" for number in range(1, 11)},
+    **{account(number): "type_not_subscribed" for number in range(11, 16)},
+    **{account(number): "not_found" for number in range(16, 21)},
+    **dict.fromkeys(ONE, "sent"),
+    ANOTHER: "type_not_subscribed",
+    ANOTHER.lower(): "type_not_subscribed",
+    COSMOS: "sent",
+    COSMOS[:-1]: "not_found",
+    SOLANA: "type_not_subscribed",
+    SOLANA.replace("S3P", "s3p"): "not_found",
+}
+"""Accounts of every sort, each with what a request must be told of it."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pool_app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
-    data_dir = tmp_path_factory.mktemp("pool") / "data"
-    async with running_server(data_dir) as server, opened_app(server) as app:
-        await app.subscribe(*_Pool.SUBSCRIBED)
-        await app.subscribe(*_Pool.WITHOUT_TYPE, types=["offers"])
+    async with running_server(tmp_path_factory.mktemp("pool")) as server, opened_app(server) as app:
+        await app.subscribe(*accounts(10), ONE[0], COSMOS)
+        await app.subscribe(*accounts(5, first=11), ANOTHER, SOLANA, types=[OFFERS])
         yield app
-
-
-def told(outcome: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Every account that an answer names, with what is said of it."""
-    return [
-        *((spelled, "sent") for spelled in outcome["sent"]),
-        *((spelled, "not_found") for spelled in outcome["not_found"]),
-        *((failure["account"], failure["reason"]) for failure in outcome["failed"]),
-    ]
 
 
 @pytest.mark.asyncio(loop_scope="module")
 @given(
-    wanted=st.lists(st.sampled_from(sorted(_Pool.EXPECTED)), min_size=1, max_size=80),
+    wanted=st.lists(st.sampled_from(sorted(POOL)), min_size=1, max_size=80),
     notification_id=st.sampled_from([None, None, "first", "second"]),
 )
 async def test_every_account_of_a_request_is_in_exactly_one_list_once(
@@ -179,7 +146,11 @@ async def test_every_account_of_a_request_is_in_exactly_one_list_once(
 
     outcome = (await pool_app.notify(wanted, notification_id)).json
 
+    told = [
+        *((spelled, name) for name in ("sent", "not_found") for spelled in outcome[name]),
+        *((failure["account"], failure["reason"]) for failure in outcome["failed"]),
+    ]
     assert outcome.keys() == {"sent", "failed", "not_found"}
-    assert Counter(told(outcome)) == Counter((spelled, _Pool.EXPECTED[spelled]) for spelled in set(wanted))
+    assert Counter(told) == Counter((spelled, POOL[spelled]) for spelled in set(wanted))
     looked_up = (await pool_app.lookup(wanted)).json
-    assert looked_up.keys() == {s for s in wanted if _Pool.EXPECTED[s] != "not_found"}
+    assert looked_up.keys() == {spelled for spelled in wanted if POOL[spelled] != "not_found"}
