@@ -1,16 +1,13 @@
 """The examples of the pages by task run as they stand: quickstart, dapps with packages from npm, wallets."""
 
-import asyncio
 import json
 import os
 import re
 import shutil
 import sys
-from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from bridge_server.ethereum.address import hex_of
@@ -30,33 +27,34 @@ _DOCS = Path(__file__).parents[2] / "docs"
 _PRINTED_URL = "http://127.0.0.1:8080"
 _ACCOUNT = "eip155:1:0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 
-_PROGRAMS: list[str] = [
-    program
-    for program in re.findall(r"```js\n(.*?)```", (_DOCS / "connect.md").read_text("utf-8"), re.DOTALL)
-    if f"{_PRINTED_URL}/rpc" in program
-]
-_NAMES = ["viem", "ethers", "wagmi"]
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+
+
+def _blocks(page: str, language: str) -> list[str]:
+    """The examples of a page in this language."""
+    text = (_DOCS / page).read_text("utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 def _shell_example(page: str, beginning: str) -> str:
-    blocks: list[str] = re.findall(r"```sh\n(.*?)```", (_DOCS / page).read_text("utf-8"), re.DOTALL)
-    (example,) = [block for block in blocks if block.startswith(beginning)]
+    (example,) = [block for block in _blocks(page, "sh") if block.startswith(beginning)]
     return example
 
 
+_PROGRAMS = [program for program in _blocks("connect.md", "js") if f"{_PRINTED_URL}/rpc" in program]
+
+
 @needs_node
-@each_row("program", _PROGRAMS, ids=_NAMES)
+@each_row("program", _PROGRAMS, ids=["viem", "ethers", "wagmi"])
 async def test_a_package_from_npm_gets_a_valid_signature(tmp_path: Path, program: str) -> None:
-    modules = tmp_path / "node_modules"
-    if not modules.exists():  # all programs share the folder
-        modules.symlink_to(PACKAGES / "node_modules")
+    (tmp_path / "node_modules").symlink_to(PACKAGES / "node_modules")
     with server_process(tmp_path / "data", "--dev-accounts") as server:
         (tmp_path / "dapp.mjs").write_text(program.replace(_PRINTED_URL, server.url), "utf-8")
 
         assert await output_of("node", "dapp.mjs", folder=tmp_path) == "true\n"
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+@needs_curl
 async def test_the_quickstart_sends_a_notification(tmp_path: Path) -> None:
     answer = json.loads(await printed_beside_dev(tmp_path, _shell_example("quickstart.md", "curl")))
 
@@ -81,7 +79,7 @@ async def printed_beside_dev(folder: Path, example: str) -> str:
     return await output_of("sh", "-euc", script, folder=folder, PATH=path)
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+@needs_curl
 async def test_a_call_wakes_a_wallet_that_has_registered(tmp_path: Path) -> None:
     script = 'SESSION=$(curl -s -X POST "$URL/session/new" | cut -d\'"\' -f4)\n'
     with server_process(tmp_path / "data", "--allow-private-webhooks") as server:
@@ -93,7 +91,7 @@ async def test_a_call_wakes_a_wallet_that_has_registered(tmp_path: Path) -> None
         until(lambda: "New request from Example Dapp" in server.log(), server.log)
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+@needs_curl
 async def test_the_wallet_sends_through_a_node(tmp_path: Path) -> None:
     chain = Chain()
     example = _shell_example("wallet.md", "rpc()")
@@ -110,29 +108,16 @@ async def test_the_wallet_sends_through_a_node(tmp_path: Path) -> None:
 
 # The examples for the published clients run in Node as they stand: each makes a pairing URI.
 
-_PAGE = (_DOCS / "connect.md").read_text("utf-8")
-_PUBLIC_URL = "https://bridge.example.org"
-_SHOW = "console.log(connector.uri); process.exit()"
 _PACKAGE = {"0.7": "require('walletconnect')", "1.x": "require('@walletconnect/client')"}
 _OPENING = {"0.7": "connector.initSession()", "1.x": "connector.createSession()"}
-
-
-def snippet(generation: str) -> str:
-    (found,) = [block for block in blocks() if _PACKAGE[generation] in block]
-    return found
-
-
-def blocks() -> list[str]:
-    """The programs of the page."""
-    found: list[str] = re.findall(r"```js\n(.*?)```", _PAGE, re.DOTALL)
-    return found
 
 
 @needs_node
 @each_row("generation", list(_PACKAGE))
 async def test_snippet_makes_a_pairing_uri(server: RunningServer, generation: str) -> None:
-    example = snippet(generation).replace(_PUBLIC_URL, server.url)
-    program = f"{example}{_OPENING[generation]}.then(() => {{ {_SHOW} }})"
+    (example,) = [block for block in _blocks("connect.md", "js") if _PACKAGE[generation] in block]
+    program = example.replace("https://bridge.example.org", server.url)
+    program += f"{_OPENING[generation]}.then(() => {{ console.log(connector.uri); process.exit() }})"
 
     output = await output_of("node", "-e", program, folder=PACKAGES)
 
@@ -140,26 +125,21 @@ async def test_snippet_makes_a_pairing_uri(server: RunningServer, generation: st
 
 
 @needs_node
-async def test_the_short_example_of_generation_2_connects(tmp_path: Path) -> None:
+async def test_the_examples_of_generation_2_connect_and_sign(tmp_path: Path) -> None:
     showing = (
         "connecting.then(dapp => dapp.connect({})).then(({ uri }) => { console.log(uri); process.exit() })"
     )
 
-    output = await printed_with_relay(tmp_path, "wss://bridge.example.org", "const connecting", showing)
+    short = await printed_with_relay(tmp_path, "wss://bridge.example.org", "const connecting", showing)
+    both_sides = await printed_with_relay(tmp_path, "ws://127.0.0.1:8080", "session_proposal")
 
-    assert re.match(r"wc:[0-9a-f]{64}@2\?", output)
-
-
-@needs_node
-async def test_both_sides_of_generation_2_in_one_program(tmp_path: Path) -> None:
-    output = await printed_with_relay(tmp_path, "ws://127.0.0.1:8080", "session_proposal")
-
-    assert output.splitlines() == ["The dapp wants personal_sign", "It signed: 0x5f1c...1b"]
+    assert re.match(r"wc:[0-9a-f]{64}@2\?", short)
+    assert both_sides.splitlines() == ["The dapp wants personal_sign", "It signed: 0x5f1c...1b"]
 
 
 async def printed_with_relay(folder: Path, printed_url: str, part: str, addition: str = "") -> str:
     """The output of the page's example that has this part, with a server whose clock is right."""
-    (example,) = [block for block in blocks() if part in block]
+    (example,) = [block for block in _blocks("connect.md", "js") if part in block]
     with server_process(folder / "data") as server:
         program = example.replace(printed_url, server.url.replace("http", "ws")) + addition
         modules = str(PACKAGES / "node_modules")
@@ -170,9 +150,6 @@ async def printed_with_relay(folder: Path, printed_url: str, part: str, addition
 
 _TROUBLES = (_DOCS / "troubleshooting.md").read_text("utf-8")
 _PARTS = dict(re.findall(r"^### (.*?)\n(.*?)(?=^##|\Z)", _TROUBLES, re.MULTILINE | re.DOTALL))
-_ORIGIN = "https://app.example.org"
-_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "eth_accounts"}
-_PAYLOAD = {"data": "ab12", "hmac": "cd34", "iv": "ef56"}
 
 
 @each_row("title", _PARTS)
@@ -180,19 +157,14 @@ def test_each_part_has_a_symptom_a_cause_and_a_cure(title: str) -> None:
     assert re.findall(r"^- \*\*(\w+):\*\*", _PARTS[title], re.MULTILINE) == ["Symptom", "Cause", "Cure"]
 
 
-def test_the_settings_of_the_cures_exist() -> None:
+def test_the_settings_of_the_cures_and_the_codes_of_the_symptoms_exist() -> None:
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", _TROUBLES))
-    others = {"rpc_refused", "clock_jumped"}
-    others |= {"database_awaited", "more_requests_failed"}
+    events = {"rpc_refused", "clock_jumped", "database_awaited", "more_requests_failed"}
     members = {"not_found", "invalid_grant", "relay_url", "personal_sign"}
-
-    assert named - others - members <= set(Settings.model_fields)
-
-
-def test_the_codes_of_the_symptoms_are_in_the_reference() -> None:
-    reference = (_DOCS / "reference.md").read_text("utf-8")
     codes = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", _TROUBLES))
+    reference = (_DOCS / "reference.md").read_text("utf-8")
 
+    assert named - events - members <= set(Settings.model_fields)
     assert {code for code in codes if f"- `{code}`: " not in reference} == set()
     assert codes >= {"database-full", "limit-exceeded"}
 
@@ -208,24 +180,17 @@ def test_a_uri_that_two_protocols_share_is_read_as_the_caller_says() -> None:
 
 # Requests with curl on the pages about the admin API and notifications.
 
-needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-
 
 def _requests_on(page: str) -> list[str]:
     """The commands with curl in the shell blocks of a page."""
-    blocks = re.findall(r"```sh\n(.*?)```", (_DOCS / page).read_text("utf-8"), re.DOTALL)
-    lines = [line for block in blocks for line in re.split(r"(?<!\\)\n(?=curl )", block.strip())]
+    lines = [line for block in _blocks(page, "sh") for line in re.split(r"(?<!\\)\n(?=curl )", block.strip())]
     return [line for line in lines if line.startswith("curl ")]
 
 
-async def _answered(server: RunningServer, command: str, **variables: str) -> Any:
+async def _answered(folder: Path, server: RunningServer, command: str, **variables: str) -> Any:
     """The output of the command, which must be JSON."""
-    environment = {**os.environ, "URL": server.url, "ADMIN_TOKEN": ADMIN_TOKEN, **variables}
-    process = await asyncio.create_subprocess_exec("sh", "-ec", command, env=environment, stdout=PIPE)
-    async with asyncio.timeout(60):
-        printed, _ = await process.communicate()
-    assert process.returncode == 0, command
-    return orjson.loads(printed)
+    variables = {"URL": server.url, "ADMIN_TOKEN": ADMIN_TOKEN, **variables}
+    return json.loads(await output_of("sh", "-ec", command, folder=folder, **variables))
 
 
 @needs_curl
@@ -238,7 +203,7 @@ async def test_the_requests_of_the_admin_api_are_answered(tmp_path: Path) -> Non
         await admin.subscribe("app", ETHEREUM)
         await RpcClient(server).call("personal_sign", "0x00", DEVELOPMENT_ADDRESS)
 
-        answers = [await _answered(server, command) for command in _requests_on("admin.md")]
+        answers = [await _answered(tmp_path, server, command) for command in _requests_on("admin.md")]
 
     assert len(answers) >= 8
     assert all(isinstance(answer, dict) for answer in answers)
@@ -252,7 +217,7 @@ async def test_the_requests_for_notifications_are_answered(tmp_path: Path) -> No
         await admin.subscribe("example-app", ETHEREUM)
 
         sent, dry_run = [
-            await _answered(server, command, SECRET=secret) for command in _requests_on("notify.md")
+            await _answered(tmp_path, server, command, SECRET=secret) for command in _requests_on("notify.md")
         ]
 
     assert sent == dry_run == {"sent": [ETHEREUM], "failed": [], "not_found": [], "next": None, "total": 1}
