@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,6 @@ from tests.support.command import run_command, running_command, watched_server
 from tests.support.server import server_process
 from tests.support.waiting import eventually
 
-MANY = 4_000
-
 
 @pytest.fixture
 async def attended(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> AsyncIterator[Attended]:
@@ -36,7 +34,6 @@ async def attended(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> AsyncIterat
 async def test_stats_and_clients_are_those_of_the_admin_api(attended: Attended) -> None:
     for _ in range(3):
         await attended.server.open_session()
-
     stats = await attended.json("stats")
     lines = await attended.lines("stats")
     listed = await attended.json("clients", "--by", "sessions", "--last", "5m")
@@ -60,8 +57,7 @@ async def test_without_the_servers_token_a_command_says_what_to_do(
     tmp_path: Path, attended: Attended, invoke: Invoke, set_up: SetUp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with attended_server(tmp_path / "other", invoke, admin_token=None) as without_admin_api:
-        refused = await without_admin_api.refusal("stats")
-        assert "was started without admin_token: restart it" in refused
+        assert "without admin_token: restart it" in await without_admin_api.refusal("stats")
     set_up(admin_token="another")
     assert "has another admin_token" in await attended.refusal("stats")
     monkeypatch.delenv("BRIDGE_ADMIN_TOKEN")
@@ -73,7 +69,6 @@ async def test_without_the_servers_token_a_command_says_what_to_do(
 def test_without_a_server_a_command_says_so(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> None:
     set_up(admin_token=ADMIN_TOKEN)
     nowhere = Operating(invoke, tmp_path / "none")
-
     for command in ("stats", "clients", "console", "notify app --type news --title T --body B --all"):
         assert f"no server runs on {tmp_path / 'none'}" in nowhere.refusal(*command.split())
     unhealthy = nowhere("health")
@@ -83,22 +78,15 @@ def test_without_a_server_a_command_says_so(tmp_path: Path, invoke: Invoke, set_
 
 async def test_watching_prints_one_document_after_another_until_ctrl_c(tmp_path: Path) -> None:
     environment = {"BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN}
+    command = ("stats", "--watch", "--json", "--data-dir", tmp_path / "data")
     with (
         watched_server(tmp_path, environment=environment),
-        running_command(
-            "stats", "--watch", "--json", "--data-dir", tmp_path / "data", environment=environment
-        ) as command,
+        running_command(*command, environment=environment) as watching,
     ):
-
-        async def twice() -> bool:
-            return os.fstat(command.out.fileno()).st_size > 0 and len(written()) >= 2
-
-        def written() -> list[bytes]:
-            return os.pread(command.out.fileno(), 1_000_000, 0).splitlines()
-
-        await eventually(twice)
-        command.process.send_signal(signal.SIGINT)
-        finished = command.finished()
+        written = watching.out.fileno()
+        await eventually(lambda: os.pread(written, 1_000_000, 0).count(b"\n") >= 2)
+        watching.process.send_signal(signal.SIGINT)
+        finished = watching.finished()
 
     assert (finished.exit_code, finished.err) == (0, "")
     assert all("sessions" in json.loads(line) for line in finished.out.splitlines())
@@ -113,7 +101,6 @@ def test_the_link_signs_in_once_on_the_consoles_own_port_until_every_session_is_
         link = console.text().strip()
         with browser.open(link, timeout=60) as page:
             text = page.read().decode()
-
         assert urlsplit(link).port != urlsplit(server.url).port
         assert page.url.endswith("/console/traffic")
         assert "No requests yet" in text
@@ -127,7 +114,7 @@ def test_the_link_signs_in_once_on_the_consoles_own_port_until_every_session_is_
         assert "sessions are ended" in console.text("--sign-out")
 
 
-def test_a_server_that_is_ready_is_healthy_and_one_whose_database_is_gone_is_not(
+def test_a_server_that_is_ready_is_healthy_and_one_without_database_is_not(
     tmp_path: Path, invoke: Invoke
 ) -> None:
     data = tmp_path / "data"
@@ -135,82 +122,65 @@ def test_a_server_that_is_ready_is_healthy_and_one_whose_database_is_gone_is_not
         healthy = run_command("health", "--data-dir", data)
         (data / "bridge.sqlite3").unlink()
         sick = run_command("health", "--data-dir", data, "--json")
-        no_console = Operating(invoke, data).refusal("console")
+        assert "the running server has no console" in Operating(invoke, data).refusal("console")
 
     facts = orjson.loads(sick.out)
     assert (healthy.exit_code, healthy.out) == (0, f"ready: {server.url}\n")
     assert (sick.exit_code, facts["ready"], facts["url"]) == (1, False, server.url)
     assert facts["fault"].startswith(f"the server at {server.url} is not ready: 503 ")
-    assert "the running server has no console" in no_console
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A server in a process of its own, and commands in this one, or in theirs."""
+    """A server in a process of its own, and commands in this one, which are not for two at the same time."""
 
     server: ServerProcess
     client: aiohttp.ClientSession
     operating: Operating
 
-    async def told_by_process(self, *arguments: str | Path) -> Any:
-        """The JSON document of a command that must succeed, in a process of its own."""
-        options = [*arguments, "--data-dir", self.operating.data_dir, "--json"]
-        finished = await asyncio.to_thread(run_command, *options, within_seconds=60)
-        assert (finished.exit_code, finished.err) == (0, "")
-        return orjson.loads(finished.out)
-
     async def told(self, *arguments: str | Path) -> Any:
-        """The JSON document of a command that must succeed; not for two at the same time."""
+        """The JSON document of a command that must succeed."""
         return await asyncio.to_thread(self.operating.json, *arguments)
 
     async def ask(self, method: str, path: str, token: str, fields: Any = None) -> tuple[int, Any]:
-        headers = {"Authorization": f"Bearer {token}"}
-        url = f"{self.server.url}{path}"
+        url, headers = f"{self.server.url}{path}", {"Authorization": f"Bearer {token}"}
         async with self.client.request(method, url, json=fields, headers=headers) as response:
             return response.status, orjson.loads(await response.read())
 
-    async def notify(self, secret: str, type_id: str, *accounts: str) -> tuple[int, Any]:
+    async def notify(self, secret: str, type_id: str) -> tuple[int, Any]:
         notification = {"type": type_id, "title": "Title", "body": "Body"}
-        fields = {"notification": notification, "accounts": accounts}
+        fields = {"notification": notification, "accounts": [ETHEREUM]}
         return await self.ask("POST", "/app/notify", secret, fields)
 
 
-@pytest.fixture(scope="module")
-def server_and_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, Path]]:
-    data_dir = tmp_path_factory.mktemp("beside") / "data"
-    with server_process(data_dir, environment={"BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN}) as server:
-        yield server, data_dir
-        assert server.stop() == 0
-
-
 @pytest.fixture
-async def beside(server_and_data: tuple[ServerProcess, Path], invoke: Invoke) -> AsyncIterator[Beside]:
-    server, data_dir = server_and_data
-    async with aiohttp.ClientSession() as client:
-        yield Beside(server, client, Operating(invoke, data_dir))
+async def beside(tmp_path: Path, invoke: Invoke) -> AsyncIterator[Beside]:
+    with server_process(tmp_path / "data", environment={"BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN}) as server:
+        async with aiohttp.ClientSession() as client:
+            yield Beside(server, client, Operating(invoke, tmp_path / "data"))
+        assert server.stop() == 0
 
 
 async def test_the_next_request_sees_what_commands_do_and_the_admin_api_says_the_same(beside: Beside) -> None:
     made = await beside.told("project", "create", "My app", "--id", "app")
     await beside.told("project", "type", "add", "app", "News", "--id", "news")
     secret = made["secret"]["secret"]
-    status, outcome = await beside.notify(secret, "news", ETHEREUM)
+    status, outcome = await beside.notify(secret, "news")
     assert (status, outcome["not_found"]) == (200, [ETHEREUM])
-
     new = (await beside.told("project", "rotate-secret", "app"))["secret"]
-    assert [(await beside.notify(each, "news", ETHEREUM))[0] for each in (secret, new)] == [200, 200]
+    assert [(await beside.notify(each, "news"))[0] for each in (secret, new)] == [200, 200]
     await beside.told("project", "revoke-secret", "app", "1")
-    assert [(await beside.notify(each, "news", ETHEREUM))[0] for each in (secret, new)] == [401, 200]
+    assert [(await beside.notify(each, "news"))[0] for each in (secret, new)] == [401, 200]
 
     await beside.told("subscriber", "add", "app", ETHEREUM)
-    assert (await beside.notify(new, "news", ETHEREUM))[1]["sent"] == [ETHEREUM]
+    assert (await beside.notify(new, "news"))[1]["sent"] == [ETHEREUM]
     await beside.told("project", "type", "add", "app", "Deals", "--id", "deals")
-    assert (await beside.notify(new, "deals", ETHEREUM))[1]["sent"] == [ETHEREUM]
+    assert (await beside.notify(new, "deals"))[1]["sent"] == [ETHEREUM]
     await beside.told("subscriber", "add", "app", ETHEREUM, "--type", "news")
-    failed = (await beside.notify(new, "deals", ETHEREUM))[1]["failed"]
+    failed = (await beside.notify(new, "deals"))[1]["failed"]
     assert failed == [{"account": ETHEREUM, "reason": "type_not_subscribed"}]
     await beside.told("project", "type", "remove", "app", "deals")
-    assert (await beside.notify(new, "deals", ETHEREUM))[0] == 400
+    assert (await beside.notify(new, "deals"))[0] == 400
 
     for command, path in (
         (("project", "list"), "/admin/projects"),
@@ -220,12 +190,12 @@ async def test_the_next_request_sees_what_commands_do_and_the_admin_api_says_the
     ):
         assert (await beside.ask("GET", path, ADMIN_TOKEN)) == (200, await beside.told(*command))
     await beside.told("project", "limits", "app", "--per-hour", "0.001", "--burst", "1")
-    failed = (await beside.notify(new, "news", ETHEREUM))[1]["failed"]
+    failed = (await beside.notify(new, "news"))[1]["failed"]
     assert [each["reason"] for each in failed] == ["rate_limited"]
     await beside.told("subscriber", "remove", "app", ETHEREUM)
-    assert (await beside.notify(new, "news", ETHEREUM))[1]["not_found"] == [ETHEREUM]
+    assert (await beside.notify(new, "news"))[1]["not_found"] == [ETHEREUM]
     await beside.told("project", "delete", "app", "--yes")
-    assert (await beside.notify(new, "news", ETHEREUM))[0] == 401
+    assert (await beside.notify(new, "news"))[0] == 401
     assert (await beside.ask("GET", "/admin/projects/app", ADMIN_TOKEN))[0] == 404
 
 
@@ -235,12 +205,13 @@ async def test_a_server_goes_on_answering_while_thousands_are_imported(
     await beside.told("project", "create", "My app", "--id", "many")
     pipe = tmp_path / "accounts"
     os.mkfifo(pipe)
-    lines = [f"{plain_account(number)}\n" for number in range(MANY)]
+    lines = [f"{plain_account(number)}\n" for number in range(4_000)]
 
     async def half_is_stored() -> bool:
-        return bool((await beside.told("project", "show", "many"))["subscribers"] >= MANY // 2)
+        return bool((await beside.told("project", "show", "many"))["subscribers"] >= 2_000)
 
-    importing = asyncio.create_task(beside.told_by_process("subscriber", "import", "many", pipe))
+    command = ("subscriber", "import", "many", pipe, "--data-dir", tmp_path / "data", "--json")
+    importing = asyncio.create_task(asyncio.to_thread(run_command, *command))
     with await asyncio.to_thread(pipe.open, "w") as accounts:
         await asyncio.to_thread(accounts.writelines, lines[:-1])
         await eventually(half_is_stored)
@@ -249,6 +220,8 @@ async def test_a_server_goes_on_answering_while_thousands_are_imported(
         accounts.write(lines[-1])
 
     assert (status, is_over) == (200, False)  # a write, which would wait if the import were one transaction
-    assert await importing == {"subscribed": MANY, "updated": 0, "unchanged": 0}
+    finished = await importing
+    assert (finished.exit_code, finished.err) == (0, "")
+    assert orjson.loads(finished.out) == {"subscribed": 4_000, "updated": 0, "unchanged": 0}
     exported = await asyncio.to_thread(beside.operating.text, "subscriber", "export", "many")
-    assert exported.count("\n") == MANY
+    assert exported.count("\n") == 4_000
