@@ -17,11 +17,6 @@ from tests.support.bridge_client import BridgeClient
 from tests.support.server import RunningServer, running_server
 from tests.support.waiting import eventually
 
-_PATIENCE_SECONDS = 60.0
-
-
-_ENDLESS = aiohttp.ClientTimeout(total=None)
-
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -41,18 +36,14 @@ class Observed:
 
     async def waiting_poll(self, path: str) -> "asyncio.Task[Answer]":
         """A long poll that is held."""
-        before = await self.waiting()
+        before = (await self.admin.get("/admin/stats")).json["waiting"]
         poll = asyncio.create_task(self.bridge.get(path))
 
         async def is_held() -> bool:
-            return await self.waiting() > before
+            return bool((await self.admin.get("/admin/stats")).json["waiting"] > before)
 
         await eventually(is_held)
         return poll
-
-    async def waiting(self) -> int:
-        count: int = (await self.admin.get("/admin/stats")).json["waiting"]
-        return count
 
 
 def change_of(place: int | str) -> int:
@@ -76,19 +67,16 @@ class TrafficReader:
 
     async def next(self) -> dict[str, Any]:
         """The next request; comments are passed over."""
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            while True:
-                fields = await self._event()
-                if fields.get("event") == "request":
-                    request: dict[str, Any] = orjson.loads(fields["data"])
-                    assert change_of(fields["id"]) == request["change"]
-                    return request
-
-    async def _event(self) -> dict[str, str]:
-        lines = []
-        while (line := await self.response.content.readline()) not in (b"\n", b""):
-            lines.append(line.decode().rstrip("\n"))
-        return dict(line.split(": ", 1) for line in lines if ": " in line)
+        fields: dict[str, str] = {}
+        async with asyncio.timeout(60):
+            while fields.get("event") != "request":
+                lines = []
+                while (line := await self.response.content.readline()) not in (b"\n", b""):
+                    lines.append(line.decode().rstrip("\n"))
+                fields = dict(line.split(": ", 1) for line in lines if ": " in line)
+        request: dict[str, Any] = orjson.loads(fields["data"])
+        assert change_of(fields["id"]) == request["change"]
+        return request
 
 
 @asynccontextmanager
@@ -97,7 +85,7 @@ async def stream_of(observed: Observed, query: str = "", **headers: str) -> Asyn
     server = observed.admin.server
     sent = {"Authorization": f"Bearer {ADMIN_TOKEN}", **headers}
     async with server.client.get(
-        f"{server.url}/admin/traffic/stream{query}", headers=sent, timeout=_ENDLESS
+        f"{server.url}/admin/traffic/stream{query}", headers=sent, timeout=aiohttp.ClientTimeout(total=None)
     ) as response:
         assert response.status == 200, await response.text()
         assert await response.content.readline() == b"retry: 2000\n"

@@ -260,7 +260,9 @@ async def test_a_notification_goes_to_the_accounts_that_are_meant_within_their_l
         "sent": [first], "failed": [lacks_type], "not_found": [stranger], "next": None, "total": 3
     }  # fmt: skip
     assert inboxes(admin) == [(1, 1)]
-    audiences = (("all", [lacks_type]), ({"type": "news"}, []), ({"type": "deals"}, [lacks_type]))
+    audiences: list[tuple[Any, list[Any]]] = [
+        ("all", [lacks_type]), ({"type": "news"}, []), ({"type": "deals"}, [lacks_type])
+    ]  # fmt: skip
     for audience, failed in audiences:
         answer = (await send(admin, audience, notification_id=str(audience))).json
         assert (answer["sent"], answer["failed"], answer["next"]) == ([first], failed, None), audience

@@ -17,14 +17,12 @@ from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
 from tests.support.rows import each_row
 from tests.support.server import running_server
 
-KEY = "0x" + "11" * 32
 _CALL = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_accounts"})
 _ROUTES = {
     "admin_token": ("GET", "/admin/projects", None),
     "metrics_token": ("GET", "/metrics", None),
     "rpc_token": ("POST", "/rpc", _CALL),
 }
-SECRETS = ["whsec_" + letter * 32 for letter in "AB"]
 
 
 async def test_totals_since_the_start_and_of_the_last_minute(
@@ -40,16 +38,20 @@ async def test_totals_since_the_start_and_of_the_last_minute(
 
     stats = (await observed.admin.get("/admin/stats")).json
 
-    assert stats["sessions"] == {"living": 8, "since_start": 9, "last_minute": 9}
-    assert stats["calls"] == {"since_start": 1, "last_minute": 1}
-    assert stats["notifications"] == {"since_start": 1, "last_minute": 1}
-    assert stats["outbox"] == {"due": 0, "dead": 0, "delivered": 0, "failed": 0}
+    expected = {
+        "sessions": {"living": 8, "since_start": 9, "last_minute": 9},
+        "calls": {"since_start": 1, "last_minute": 1},
+        "notifications": {"since_start": 1, "last_minute": 1},
+        "outbox": {"due": 0, "dead": 0, "delivered": 0, "failed": 0},
+        "up_seconds": 0,
+        "pushes": {},
+    }
+    assert stats == {**stats, **expected}
     assert stats["memory_bytes"] > 2**20
-    assert stats["disk"]["database_bytes"] > 0
-    assert stats["disk"]["free_bytes"] > 0
+    assert (
+        min(stats["disk"]["database_bytes"], stats["disk"]["free_bytes"], stats["requests"]["answered"]) > 0
+    )
     assert [each["address"] for each in stats["clients"]] == ["127.0.0.1"]
-    assert (stats["up_seconds"], stats["pushes"]) == (0, {})
-    assert stats["requests"]["answered"] > 0
     observed.admin.clock.advance(61)
     await observed.bridge.open_session()
     later = (await observed.admin.get("/admin/stats")).json
@@ -59,21 +61,19 @@ async def test_totals_since_the_start_and_of_the_last_minute(
 
 def test_memory_is_known_where_proc_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge_server.admin.server._STATM", Path("/nowhere"))
-
     assert memory_bytes() > 2**20
 
 
 @pytest.mark.sqlite("the file is moved away")
 async def test_every_setting_is_shown_and_no_secret_and_whether_the_server_works(tmp_path: Path) -> None:
     secrets: dict[str, Any] = {
-        "rpc_token": "of-the-wallet",
-        "private_keys": KEY,
-        "node_url": "http://node.example/a-key",
-    }
+        "rpc_token": "of-the-wallet", "private_keys": "0x" + "11" * 32, "node_url": "http://node.example/a-key"
+    }  # fmt: skip
     async with running_server(tmp_path / "data", admin_token=ADMIN_TOKEN, **secrets) as server:
-        answer = await AdminClient(server).get("/admin/settings")
+        admin = AdminClient(server)
+        answer = await admin.get("/admin/settings")
         server.settings.database_file.rename(tmp_path / "elsewhere")
-        ready = (await AdminClient(server).get("/admin/settings")).json["ready"]
+        ready = (await admin.get("/admin/settings")).json["ready"]
 
     shown = answer.json["settings"]
     assert list(shown) == list(Settings.model_fields)
@@ -93,10 +93,8 @@ def test_a_new_value_has_a_new_source_unless_it_waits_for_a_restart(tmp_path: Pa
     before = load_settings({"data_dir": tmp_path / "data"}, None)
     live = build_app(before.settings, origins=before.origins).live
     file.write_text("max_wait = 7\nport = 9\nheartbeat = 30\n")
-
     after = load_settings({"data_dir": tmp_path / "data"}, file)
     live.take(after.settings, after.origins)
-
     shown = live.shown()
     assert (shown["max_wait"]["value"], shown["max_wait"]["origin"]) == (7, f"file {file}")
     assert (shown["port"]["value"], shown["port"]["origin"]) == (8080, "default")
@@ -122,17 +120,16 @@ async def test_a_token_is_changed_in_three_steps_without_a_gap(tmp_path: Path, n
     previous = f"{name}_previous"
     async with serving(settings(**{name: "old"})) as served, aiohttp.ClientSession() as client:
         assert await statuses(client, served, name) == {"old": 200, "new": 401, "other": 401}
-
-        taken = served.built.live.take(settings(**{name: "new", previous: "old"}))
-        assert (set(taken.changed), taken.needs_restart) == ({name, previous}, ())
-        assert await statuses(client, served, name) == {"old": 200, "new": 200, "other": 401}
-
-        taken = served.built.live.take(settings(**{name: "new"}))
-        assert (taken.changed, taken.needs_restart) == ((previous,), ())
-        assert await statuses(client, served, name) == {"old": 401, "new": 200, "other": 401}
+        for values, changed, old in (
+            ({name: "new", previous: "old"}, {name, previous}, 200),
+            ({name: "new"}, {previous}, 401),
+        ):
+            taken = served.built.live.take(settings(**values))
+            assert (set(taken.changed), taken.needs_restart) == (changed, ())
+            assert await statuses(client, served, name) == {"old": old, "new": 200, "other": 401}
 
 
 @each_row("name", [*_ROUTES, "webhook_secret"])
 def test_a_previous_value_alone_is_a_fault_that_names_the_setting(name: str) -> None:
     with pytest.raises(SettingsError, match=f"{name}_previous: works beside {name} only"):
-        settings_of({f"{name}_previous": SECRETS[0]})
+        settings_of({f"{name}_previous": "whsec_" + "A" * 32})
