@@ -5,7 +5,6 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -29,14 +28,6 @@ async def attended(tmp_path: Path, invoke: Invoke) -> AsyncIterator[Attended]:
         yield attended
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """A project, and the options by which the command may send for it."""
-
-    app: App
-    options: tuple[str, ...]
-
-
 @pytest.fixture
 async def app(attended: Attended) -> AsyncIterator[App]:
     async with opened_app(attended.server) as app:
@@ -44,19 +35,18 @@ async def app(attended: Attended) -> AsyncIterator[App]:
 
 
 @pytest.fixture(params=["secret file", "secret", "admin token"])
-def sender(
+def right(
     app: App, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Sender:
-    """Each of the ways to be allowed to send."""
+) -> tuple[str, ...]:
+    """The options of each of the ways to be allowed to send."""
     if request.param == "secret file":
-        file = tmp_path / "secret"
-        file.write_text(f"{app.secret}\n")
-        return Sender(app, ("--secret-file", str(file)))
+        (tmp_path / "secret").write_text(f"{app.secret}\n")
+        return ("--secret-file", str(tmp_path / "secret"))
     if request.param == "secret":
         monkeypatch.setenv("BRIDGE_PROJECT_SECRET", app.secret)
     else:
         monkeypatch.setenv("BRIDGE_ADMIN_TOKEN", ADMIN_TOKEN)
-    return Sender(app, ())
+    return ()
 
 
 @pytest.fixture
@@ -64,18 +54,17 @@ def secret(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_PROJECT_SECRET", app.secret)
 
 
-def sent(app: App) -> int:
-    ((count,),) = look(app.server, "SELECT count(*) FROM deliveries")
-    return int(count)
+def sent(app: App) -> tuple[int, int]:
+    """How many deliveries there are, and to how many accounts."""
+    ((deliveries, recipients),) = look(app.server, "SELECT count(*), count(DISTINCT account) FROM deliveries")
+    return deliveries, recipients
 
 
-async def test_to_named_accounts(attended: Attended, sender: Sender) -> None:
-    app = sender.app
+async def test_to_named_accounts(attended: Attended, app: App, right: tuple[str, ...]) -> None:
     await app.subscribe(account(1))
     await app.subscribe(account(2), types=[OFFERS])
     wanted = [word for each in accounts(3) for word in ("--to", each)]
-
-    result = await attended.command("notify", app.project_id, *TEXT, *wanted, *sender.options, "--id", "x")
+    result = await attended.command("notify", app.project_id, *TEXT, *wanted, *right, "--id", "x")
 
     assert (result.exit_code, result.stderr) == (1, "")
     assert result.stdout.splitlines() == [
@@ -95,19 +84,17 @@ async def test_to_all_dry_and_again_with_its_id(attended: Attended, app: App) ->
     await app.subscribe(*accounts(1_100))
     await app.subscribe(account(7), types=[OFFERS])
     command = ("notify", app.project_id, *TEXT, "--all")
-
     dry = (await attended.command(*command, "--dry-run")).stdout.splitlines()
     assert dry[:2] == ["would be sent        1,099", "type not subscribed  1"]
-    assert sent(app) == 0
+    assert sent(app) == (0, 0)
     first = await attended.json(*command)
     again = await attended.json(*command, "--id", first["id"])
-
     assert first == again == {
         "id": first["id"], "dry_run": False, "accounts": 1_100, "sent": 1_099, "rate_limited": 0,
         "type_not_subscribed": 1, "not_subscribed": 0,
         "failed": [{"account": account(7), "reason": "type_not_subscribed"}],
     }  # fmt: skip
-    assert sent(app) == 1_099
+    assert sent(app) == (1_099, 1_099)
 
 
 @pytest.mark.usefixtures("secret")
@@ -119,7 +106,6 @@ async def test_to_a_file_of_accounts_or_an_export_within_their_limits(
     await app.operator.projects.limit_accounts(app.project_id, per_hour=2, burst=1)
     await attended.lines("subscriber", "export", app.project_id, file)
     file.write_text(f"{file.read_text()}\n{account(601)}\n")
-
     result = await attended.command("notify", app.project_id, *TEXT, "--to-file", str(file), "--json")
     limited = await attended.command("notify", app.project_id, *TEXT, "--to", account(1))
 
@@ -145,9 +131,8 @@ async def test_bad_input_is_refused_in_one_line(
     attended: Attended, app: App, arguments: tuple[str, ...], said: str
 ) -> None:
     await app.subscribe(account(1))
-
     assert said in await attended.refusal("notify", app.project_id, *TEXT, *arguments)
-    assert sent(app) == 0
+    assert sent(app) == (0, 0)
 
 
 async def test_without_a_right_to_send_the_command_says_what_to_do(
@@ -157,7 +142,6 @@ async def test_without_a_right_to_send_the_command_says_what_to_do(
     assert "--secret-file" in await attended.refusal(*command)
     assert "--secret-file" in await attended.refusal(*command, "--server", attended.server.url)
     assert "a project id has" in await attended.refusal("notify", "../x", *TEXT, "--all")
-
     monkeypatch.setenv("BRIDGE_ADMIN_TOKEN", "another")
     assert "has another admin_token" in await attended.refusal(*command)
     monkeypatch.setenv("BRIDGE_ADMIN_TOKEN", ADMIN_TOKEN)
@@ -170,35 +154,26 @@ async def test_without_a_right_to_send_the_command_says_what_to_do(
 async def test_several_sends_and_a_wrong_type_wait_for_nothing(attended: Attended, app: App) -> None:
     await app.subscribe(*accounts(600))
     assert [(await app.listing()).status for _ in range(3)] == [200, 200, 429]
-
+    command = ("notify", app.project_id, *TEXT, "--all")
     for _ in range(3):
-        assert (await attended.lines("notify", app.project_id, *TEXT, "--all"))[-1] == "sent  600"
-    wrong = ("notify", app.project_id, *TEXT, "--all", "--type", "weather")
-
-    assert "no notification type" in await attended.refusal(*wrong)
-    assert "no notification type" in await attended.refusal(*wrong, "--dry-run")
-    assert sent(app) == 1_800
+        assert (await attended.lines(*command))[-1] == "sent  600"
+    for more in ((), ("--dry-run",)):
+        assert "no notification type" in await attended.refusal(*command, "--type", "weather", *more)
+    assert sent(app) == (1_800, 600)
 
 
 async def test_a_wait_is_said_at_once_without_a_terminal(attended: Attended, app: App) -> None:
     await app.subscribe(*accounts(600))
     async with gate_before(app.server.url) as gate:
         gate.script.extend([status(503, Retry_After="0")] * 3 + [status(429, Retry_After="30")])
-        place = ("--server", gate.url(""), "--data-dir", str(app.server.settings.data_dir))
-        environment = {"BRIDGE_PROJECT_SECRET": app.secret}
-        with running_command(
-            "notify", app.project_id, *TEXT, "--all", "--json", *place, environment=environment
-        ) as run:
-
-            async def waits() -> bool:
-                return "waiting 30." in run.said()
-
-            await eventually(waits)
-            said = run.said()
+        command = ("notify", app.project_id, *TEXT, "--all", "--json", "--server", gate.url(""))
+        place = ("--data-dir", str(app.server.settings.data_dir))
+        with running_command(*command, *place, environment={"BRIDGE_PROJECT_SECRET": app.secret}) as run:
+            await eventually(lambda: "waiting 30." in run.said())
+            short, long = run.said().splitlines()
             run.process.send_signal(signal.SIGINT)
             await asyncio.to_thread(run.finished)
 
-    short, long = said.splitlines()
     assert short.startswith("bridge-server: waiting 0.")
     assert short.endswith(
         "s: The bridge answered 503: Service Unavailable; further short waits are not printed"
@@ -208,13 +183,11 @@ async def test_a_wait_is_said_at_once_without_a_terminal(attended: Attended, app
 
 async def test_interrupted_it_says_how_to_go_on(attended: Attended, app: App) -> None:
     await app.subscribe(*accounts(1_200))
+    command, environment = ("notify", app.project_id, *TEXT, "--all"), {"BRIDGE_PROJECT_SECRET": app.secret}
     async with gate_before(app.server.url) as gate:
         gate.script.extend([gate.otherwise, losing_the_answer(gate.otherwise), hang])
         place = ("--server", gate.url(""), "--data-dir", str(app.server.settings.data_dir))
-        environment = {"BRIDGE_PROJECT_SECRET": app.secret}
-        with running_command(
-            "notify", app.project_id, *TEXT, "--all", *place, environment=environment
-        ) as run:
+        with running_command(*command, *place, environment=environment) as run:
             await gate.got(3)
             run.process.send_signal(signal.SIGINT)
             ended = await asyncio.to_thread(run.finished)
@@ -222,13 +195,12 @@ async def test_interrupted_it_says_how_to_go_on(attended: Attended, app: App) ->
     assert (ended.exit_code, ended.out) == (1, "")
     said, _, more = ended.err.partition("--id ")
     assert "bridge-server: stopped after 500 of 1,200 accounts; the same command with " in said
-    assert sent(app) == 1_000
-    walk_id = more.split()[0]
-    again = ("notify", app.project_id, *TEXT, "--all", "--id", walk_id, "--json", "--server", app.server.url)
-    with running_command(*again, environment=environment) as run:
+    assert sent(app) == (1_000, 1_000)
+    again = ("--id", more.split()[0], "--json", "--server", app.server.url)
+    with running_command(*command, *again, environment=environment) as run:
         ended = await asyncio.to_thread(run.finished)
     assert json.loads(ended.out)["sent"] == 1_200
-    assert look(app.server, "SELECT count(*), count(DISTINCT account) FROM deliveries") == [(1_200, 1_200)]
+    assert sent(app) == (1_200, 1_200)
 
 
 async def test_a_terminal_shows_a_bar_and_json_is_alone_on_standard_output(
@@ -239,7 +211,6 @@ async def test_a_terminal_shows_a_bar_and_json_is_alone_on_standard_output(
         gate.script.extend([gate.otherwise, status(503, Retry_After="0")])
         command = ("notify", app.project_id, *TEXT, "--all", "--server", gate.url(""))
         environment = {"BRIDGE_PROJECT_SECRET": app.secret}
-
         shown = await asyncio.to_thread(shown_at_terminal, *command, environment=environment)
         bare = await asyncio.to_thread(shown_at_terminal, *command, "--json", environment=environment)
 

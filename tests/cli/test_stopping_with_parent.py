@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -54,7 +53,6 @@ class Way:
     variables: str = ""
 
 
-_BEHIND_A_SHELL = ("sh", "-c", '"$@"; true', "sh")
 _READY = ("--ready-file", "DIRECTORY/ready")
 _WITH_PARENT = "--stop-with-parent=PID"
 _VARIABLE = "BRIDGE_STOP_WITH_PARENT=PID"
@@ -63,7 +61,7 @@ WAYS = {
     "variable": Way((*COMMAND, *_SERVE), _VARIABLE),
     "dev": Way((*COMMAND, "dev", "--port", "0", *_READY, _WITH_PARENT)),
     "wallet": Way((*COMMAND, "wallet", "--listen", "127.0.0.1:0", *_READY), _VARIABLE),
-    "script behind a shell": Way((*_BEHIND_A_SHELL, _SCRIPT, *_SERVE, _WITH_PARENT)),
+    "script behind a shell": Way(("sh", "-c", '"$@"; true', "sh", _SCRIPT, *_SERVE, _WITH_PARENT)),
     "the parent": Way((*COMMAND, *_SERVE, "--stop-with-parent")),
 }
 
@@ -76,12 +74,10 @@ class StartedByStarter:
     pid: int
     directory: Path
 
-    def until_ready(self) -> dict[str, Any]:
-        """The facts of the ready file, once it is there."""
-        ready_file = self.directory / "ready"
-        until(ready_file.exists, lambda: f"the server did not become ready: {self.log()}")
-        facts: dict[str, Any] = orjson.loads(ready_file.read_bytes())
-        return facts
+    def until_gone(self) -> None:
+        """Return once the process has ended."""
+        told = "the server goes on without its starter"
+        until(lambda: not is_running(self.pid), lambda: f"{told}: {self.log()}")
 
     def log(self) -> str:
         """The text that both have written to standard error."""
@@ -97,10 +93,8 @@ def started(directory: Path, way: Way, starter_seconds: float) -> Iterator[Start
         starter = subprocess.Popen(
             [sys.executable, "-c", _STARTER, str(starter_seconds), way.variables, *command],
             env={**environment_without_settings(), "TMPDIR": str(directory)},
-            stdout=subprocess.PIPE,
-            stderr=log,
-            encoding="utf-8",
-        )
+            stdout=subprocess.PIPE, stderr=log, encoding="utf-8",
+        )  # fmt: skip
     with starter:
         assert starter.stdout is not None
         pid = int(starter.stdout.readline())
@@ -110,14 +104,6 @@ def started(directory: Path, way: Way, starter_seconds: float) -> Iterator[Start
             starter.kill()
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-
-def until_gone(started: StartedByStarter) -> None:
-    """Return once the process has ended."""
-    until(
-        lambda: not is_running(started.pid),
-        lambda: f"the server goes on without its starter: {started.log()}",
-    )
 
 
 def is_running(pid: int) -> bool:
@@ -137,61 +123,41 @@ def test_a_server_is_gone_whenever_its_starter_is_killed(tmp_path: Path) -> None
     ways = [way for name, way in WAYS.items() if name != "the parent"]  # which may be another already
     killed = list(zip(ways, itertools.cycle(moments), strict=False))
     if SLOW:  # every way at each moment
-        killed = [(way, seconds) for way in ways for seconds in moments]
-
+        killed = list(itertools.product(ways, moments))
     with ExitStack() as stack:
         servers = [
             stack.enter_context(started(tmp_path / str(number), way, seconds))
             for number, (way, seconds) in enumerate(killed)
         ]
-
         for server in servers:
-            until_gone(server)
+            server.until_gone()
             assert "Traceback" not in server.log()
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_server_runs_as_long_as_its_starter_and_leaves_no_files(tmp_path: Path, way: str) -> None:
     with started(tmp_path / way.replace(" ", "-"), WAYS[way], _PATIENCE_SECONDS) as server:
-        pid = server.until_ready()["pid"]
+        ready = server.directory / "ready"
+        until(ready.exists, lambda: f"the server did not become ready: {server.log()}")
+        pid = orjson.loads(ready.read_bytes())["pid"]
         assert is_running(pid)
-
         server.starter.kill()
+        server.until_gone()
 
-        until_gone(server)
         assert not is_running(pid)
-        assert not (server.directory / "ready").exists()
+        assert not ready.exists()
         assert "unknown_setting" not in server.log()
 
 
 def test_a_starter_that_ignores_sigterm_does_not_hand_that_on(tmp_path: Path) -> None:
     ignoring = ("sh", "-c", "trap '' TERM; \"$@\"; true", "sh")
-    way = Way((*ignoring, *COMMAND, *_SERVE, "--stop-with-parent=PID"))
-
-    with started(tmp_path / "run", way, 0.1) as server:
-        until_gone(server)
+    with started(tmp_path / "run", Way((*ignoring, *COMMAND, *_SERVE, _WITH_PARENT)), 0.1) as server:
+        server.until_gone()
 
 
-def test_a_number_that_a_later_process_was_given_is_not_the_starter(tmp_path: Path) -> None:
-    waiting = ["sh", "-c", 'read number; exec "$@" --stop-with-parent="$number"', "sh", *COMMAND, "serve"]
-    with (
-        subprocess.Popen(
-            [*waiting, "--port", "0", "--data-dir", str(tmp_path / "data")],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        ) as server,
-        process_after(server.pid) as later,
-    ):
-        try:
-            _, said = server.communicate(f"{later}\n", _PATIENCE_SECONDS)
-        finally:
-            server.kill()
-
-    option = f"--stop-with-parent={later}"
-    assert said == f"bridge-server: {option}: this process has ended already, so the server is not started\n"
-    assert server.returncode == 1
-    assert not (tmp_path / "data").exists()
+def start_tick(pid: int) -> int:
+    """The start time of a process, in hundredths of a second since the machine's start."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 
 @contextmanager
@@ -207,9 +173,31 @@ def process_after(pid: int) -> Iterator[int]:
                 process.kill()
 
 
-def start_tick(pid: int) -> int:
-    """The start time of a process, in hundredths of a second since the machine's start."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+def test_a_number_that_a_later_process_was_given_is_not_the_starter(tmp_path: Path) -> None:
+    waiting = ["sh", "-c", 'read number; exec "$@" --stop-with-parent="$number"', "sh", *COMMAND, "serve"]
+    with (
+        subprocess.Popen(
+            [*waiting, "--port", "0", "--data-dir", str(tmp_path / "data")],
+            stdin=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+        ) as server,
+        process_after(server.pid) as later,
+    ):  # fmt: skip
+        try:
+            _, said = server.communicate(f"{later}\n", _PATIENCE_SECONDS)
+        finally:
+            server.kill()
+
+    option = f"--stop-with-parent={later}"
+    assert said == f"bridge-server: {option}: this process has ended already, so the server is not started\n"
+    assert server.returncode == 1
+    assert not (tmp_path / "data").exists()
+
+
+def from_shell(*command: str) -> subprocess.CompletedProcess[str]:
+    """The end of a command that must not go on."""
+    return subprocess.run(
+        command, capture_output=True, encoding="utf-8", timeout=_PATIENCE_SECONDS, check=False
+    )
 
 
 def test_what_is_no_number_of_a_process_is_refused_by_the_commands_that_need_it(tmp_path: Path) -> None:
@@ -223,23 +211,13 @@ def test_what_is_no_number_of_a_process_is_refused_by_the_commands_that_need_it(
     other = run_command("config", "check", environment={"BRIDGE_STOP_WITH_PARENT": "me"})
     assert (other.exit_code, other.err) == (0, "")
     # `exec` in a shell gives the server the shell's own number.
-    own = subprocess.run(
-        ["sh", "-c", 'exec "$@" --stop-with-parent=$$', "sh", *COMMAND, "dev", "--port", "0"],
-        capture_output=True, encoding="utf-8", timeout=_PATIENCE_SECONDS, check=False,
-    )  # fmt: skip
+    own = from_shell("sh", "-c", 'exec "$@" --stop-with-parent=$$', "sh", *COMMAND, "dev", "--port", "0")
     assert own.returncode == 2
     assert advice in own.stderr
 
 
 def test_a_parent_that_is_process_1_is_doubted() -> None:
-    finished = subprocess.run(
-        [sys.executable, "-c", _ORPHAN, *COMMAND, "wallet", "--stop-with-parent", "nonsense"],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=_PATIENCE_SECONDS,
-        check=False,
-    )
-
+    finished = from_shell(sys.executable, "-c", _ORPHAN, *COMMAND, "wallet", "--stop-with-parent", "nonsense")
     if finished.stdout != "1\n":
         pytest.skip("another process than 1 takes orphans here")
     assert finished.stderr.splitlines()[0] == (
