@@ -6,12 +6,11 @@ They are arithmetic in SQL, and are held against plain models.
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import TypeAlias
 
 import pytest
 from hypothesis import given
@@ -21,7 +20,7 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, spend
 from bridge_server.kit.fixtures.background_loop import BackgroundLoop
-from bridge_server.notify.models import FailureReason, Failures, Notification, NotifyRequest, Outdated
+from bridge_server.notify.models import FailureReason, Notification, NotifyRequest, Outdated
 from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.models import Project, ProjectId, Publisher, TypeId
@@ -35,23 +34,16 @@ from tests.support.clock import ManualClock
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.waiting import eventually
 
-# Token buckets on disk: those that are not full, and no others for long.
-
-
-def bucket(name: str, full_at_us: int, key: str = "192.0.2.1") -> SavedBucket:
-    return SavedBucket(name, key, full_at_us, interval_us=10)
-
 
 async def test_buckets_that_are_full_again_are_swept_in_slices(rooms: Database) -> None:
     store = BucketStore(rooms)
-    full = [bucket("sessions", 5_000_000, key=f"client {number}") for number in range(1_100)]
-    left = bucket("sessions", 5_000_001)
+    full = [SavedBucket("sessions", f"client {number}", 5_000_000, 10) for number in range(1_100)]
+    left = SavedBucket("sessions", "192.0.2.1", 5_000_001, 10)
     await rooms.transaction(partial(save, [*full, left]))
 
     slices = [await store.sweep(now_ms=5_000) for _ in range(4)]
 
-    assert sum(slices) == 1_100
-    assert slices[-1] == 0
+    assert (sum(slices), slices[-1]) == (1_100, 0)
     assert max(slices) <= 500
     assert await store.load(now_us=0) == [left]
 
@@ -59,7 +51,6 @@ async def test_buckets_that_are_full_again_are_swept_in_slices(rooms: Database) 
 # The accounts' buckets in SQL, against those in memory.
 
 NOW = 1_800_000_000_000_000
-NOTHING_ELSE = Outdated(0, 0, 0)
 ACCOUNTS = ["a:b:1", "a:b:2", "a:b:3", "a:b:4"]
 PUBLISHER = Publisher(Project(1, ProjectId("p"), "App", 0, None, None), b"digest")
 _SEED = """
@@ -88,21 +79,6 @@ class BucketInMemory:
         return spending
 
 
-@dataclass(slots=True)
-class Model:
-    limit: Limit
-    buckets: dict[str, BucketInMemory] = field(default_factory=dict)
-
-    def send(self, keys: Sequence[str], now_us: int) -> dict[str, int]:
-        """The waiting time of each key that is limited."""
-        waits = {}
-        for key in dict.fromkeys(keys):
-            spending = self.buckets.setdefault(key, BucketInMemory()).spend(self.limit, 1, now_us)
-            if not spending.allowed:
-                waits[key] = spending.retry_after_us
-        return waits
-
-
 @asynccontextmanager
 async def opened_store(directory: Path) -> AsyncIterator[tuple[SqliteDatabase, NotifyStore]]:
     """A store with one project of one type, to which every account is subscribed."""
@@ -126,19 +102,8 @@ def _no_message(*_: object) -> OutgoingMessage:
     raise AssertionError("no account has a device")
 
 
-async def send(store: NotifyStore, limit: Limit, keys: Sequence[str], now_us: int) -> Failures:
-    content = Notification(TypeId("news"), "Title", "Body", None)
-    request = NotifyRequest(content, None, {key: key for key in keys})
-    return await store.send(PUBLISHER, request, SendingLimits(limit, MissedLimits(0)), now_us, _no_message)
-
-
-async def empty(database: SqliteDatabase) -> None:
-    """Forget every bucket: the next example begins with full ones."""
-
-    def work() -> Transaction[None]:
-        yield Statement("DELETE FROM account_buckets")
-
-    await database.transaction(work)
+def forget_every_bucket() -> Transaction[None]:
+    yield Statement("DELETE FROM account_buckets")
 
 
 limits = st.builds(
@@ -150,48 +115,53 @@ limits = st.builds(
 _keys = st.lists(st.sampled_from(ACCOUNTS), min_size=1, max_size=4)
 _forwards = st.one_of(st.integers(0, 2_500), st.sampled_from([0, 1_000]))
 _anywhere = st.one_of(_forwards, st.integers(-20_000, 20_000))
-steps_forwards = st.lists(st.tuples(_forwards, st.integers(0, 1), _keys), min_size=1, max_size=25)
-steps_anywhere = st.lists(st.tuples(_anywhere, st.integers(-1, 1), _keys), min_size=1, max_size=25)
-Steps: TypeAlias = list[tuple[int, int, list[str]]]
-
-
-Shared: TypeAlias = tuple[BackgroundLoop, SqliteDatabase, NotifyStore]
+runs = st.one_of(
+    st.tuples(st.just(is_swept), st.lists(st.tuples(moves, odd, _keys), min_size=1, max_size=25))
+    for is_swept, moves, odd in ((False, _anywhere, st.integers(-1, 1)), (True, _forwards, st.integers(0, 1)))
+)
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+def shared(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[BackgroundLoop, SqliteDatabase, NotifyStore]]:
     """One store for many examples."""
     loop, stack = BackgroundLoop(), AsyncExitStack()
     opening = stack.enter_async_context(opened_store(tmp_path_factory.mktemp("buckets")))
-    database, store = loop.run(opening)
-    yield loop, database, store
+    yield loop, *loop.run(opening)
     loop.run(stack.aclose())
     loop.stop()
 
 
-@given(limits, st.tuples(st.just(False), steps_anywhere) | st.tuples(st.just(True), steps_forwards))
+@given(limits, runs)
 def test_limits_of_accounts_agree_with_the_model_also_when_full_buckets_are_forgotten(
-    shared: Shared, limit: Limit, run: tuple[bool, Steps]
+    shared: tuple[BackgroundLoop, SqliteDatabase, NotifyStore],
+    limit: Limit,
+    run: tuple[bool, list[tuple[int, int, list[str]]]],
 ) -> None:
     loop, database, store = shared
-    loop.run(_compare(database, store, limit, *run))
+    is_swept, steps = run
 
+    async def compare() -> None:
+        await database.transaction(forget_every_bucket)
+        model, now_us = {key: BucketInMemory() for key in ACCOUNTS}, NOW
+        for thousandths, offset_us, keys in steps:
+            now_us += thousandths * limit.interval_us // 1_000 + offset_us
+            spent = {key: model[key].spend(limit, 1, now_us) for key in dict.fromkeys(keys)}
+            while is_swept and await store.sweep(now_us // 1_000, Outdated(0, 0, 0)):
+                pass
 
-async def _compare(
-    database: SqliteDatabase, store: NotifyStore, limit: Limit, is_swept: bool, steps: Steps
-) -> None:
-    await empty(database)
-    model, now_us = Model(limit), NOW
-    for thousandths, offset_us, keys in steps:
-        now_us += thousandths * limit.interval_us // 1_000 + offset_us
-        expected = model.send(keys, now_us)
-        while is_swept and await store.sweep(now_us // 1_000, NOTHING_ELSE):
-            pass
+            content = Notification(TypeId("news"), "Title", "Body", None)
+            request = NotifyRequest(content, None, {key: key for key in keys})
+            limits = SendingLimits(limit, MissedLimits(0))
+            failures = await store.send(PUBLISHER, request, limits, now_us, _no_message)
 
-        failures = await send(store, limit, keys, now_us)
+            assert {key: failure.retry_after_us for key, failure in failures.items()} == {
+                key: spending.retry_after_us for key, spending in spent.items() if not spending.allowed
+            }
+            assert {failure.reason for failure in failures.values()} <= {FailureReason.RATE_LIMITED}
 
-        assert {key: failure.retry_after_us for key, failure in failures.items()} == expected
-        assert {failure.reason for failure in failures.values()} <= {FailureReason.RATE_LIMITED}
+    loop.run(compare())
 
 
 # Token buckets that two processes spend from: exact, by the arithmetic of the buckets in memory.
@@ -215,18 +185,18 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture
-async def processes(url: str, clock: ManualClock) -> AsyncIterator[Sequence[SharedBuckets]]:
-    async with AsyncExitStack() as stack:
-        yield [await opened(url, clock, stack) for _ in range(2)]
-
-
 async def opened(url: str, clock: ManualClock, stack: AsyncExitStack) -> SharedBuckets:
     database = PostgresDatabase(url, Events(), {})
     await stack.enter_async_context(database.opened())
     buckets = SharedBuckets(database.link, clock)
     await stack.enter_async_context(buckets.opened())
     return buckets
+
+
+@pytest.fixture
+async def processes(url: str, clock: ManualClock) -> AsyncIterator[Sequence[SharedBuckets]]:
+    async with AsyncExitStack() as stack:
+        yield [await opened(url, clock, stack) for _ in range(2)]
 
 
 async def allowed(buckets: SharedBuckets, limit: Limit, key: str, tokens: int = 1) -> bool:
@@ -237,19 +207,14 @@ async def allowed(buckets: SharedBuckets, limit: Limit, key: str, tokens: int = 
 async def test_two_processes_spend_exactly_what_there_is(processes: Sequence[SharedBuckets]) -> None:
     limit, random = Limit("calls", burst=50, interval_us=HOUR_US), Random(1)
     keys = [f"{number}" for number in range(100)] * 30
-    orders = [random.sample(keys, len(keys)) for _ in processes]
+    orders = [(process, random.sample(keys, len(keys))) for process in processes]
 
     outcomes: list[bool] = []
     for start in range(0, len(keys), 1_500):
-        slices = [order[start : start + 1_500] for order in orders]
-        outcomes += await asyncio.gather(
-            *(
-                allowed(process, limit, key)
-                for process, order in zip(processes, slices, strict=True)
-                for key in order
-            )
-        )
-
+        spending = [
+            allowed(each, limit, key) for each, order in orders for key in order[start : start + 1_500]
+        ]
+        outcomes += await asyncio.gather(*spending)
     assert (len(outcomes), sum(outcomes)) == (6_000, 5_000)
 
 
@@ -257,30 +222,27 @@ async def test_two_processes_spend_exactly_what_there_is(processes: Sequence[Sha
 async def test_a_clock_that_is_a_little_behind_takes_nothing_of_the_debt(
     url: str, clock: ManualClock
 ) -> None:
-    limit = Limit("calls", burst=3, interval_us=100_000)
-    slow = ManualClock()
+    limit, slow = Limit("calls", burst=3, interval_us=100_000), ManualClock()
     slow.set_by(-1.9)
     async with AsyncExitStack() as stack:
         right, behind = await opened(url, clock, stack), await opened(url, slow, stack)
         assert await allowed(right, limit, "a", 3)
-
         for tokens in (1, 0, -1, 1):
             await behind.spend(limit, "a", tokens)
-
         assert [await allowed(right, limit, "a") for _ in range(2)] == [True, False]
 
 
 @needs_postgres
-async def test_without_its_connection_nothing_is_let_through(
-    url: str, processes: Sequence[SharedBuckets]
+async def test_without_its_connection_or_behind_a_lock_nothing_is_let_through(
+    short_lock_waits: None, url: str, processes: Sequence[SharedBuckets]
 ) -> None:
     first = processes[0]
     assert await allowed(first, LIMITS[0], "a")
-    assert first._link is not None
-    first._link.drop()
-
-    with pytest.raises(UnavailableError):
-        await first.spend(LIMITS[0], "a", 1)
+    async with connected(url) as other, other.transaction():
+        await other.execute("SELECT FROM buckets FOR UPDATE")
+        with pytest.raises(UnavailableError, match="holds a lock"):
+            await first.spend(LIMITS[0], "a", 1)
+    assert await allowed(first, LIMITS[0], "a")
 
     async def is_back() -> bool:
         try:
@@ -288,42 +250,26 @@ async def test_without_its_connection_nothing_is_let_through(
         except UnavailableError:
             return False
 
+    assert first._link is not None
+    first._link.drop()
+    with pytest.raises(UnavailableError):
+        await first.spend(LIMITS[0], "a", 1)
     await eventually(is_back)
-
-
-@needs_postgres
-async def test_a_lock_in_the_database_is_no_reason_to_let_through(
-    short_lock_waits: None, url: str, processes: Sequence[SharedBuckets]
-) -> None:
-    assert await allowed(processes[0], LIMITS[0], "a")
-    async with connected(url) as other, other.transaction():
-        await other.execute("SELECT FROM buckets FOR UPDATE")
-
-        with pytest.raises(UnavailableError, match="holds a lock"):
-            await processes[0].spend(LIMITS[0], "a", 1)
-
-    assert await allowed(processes[0], LIMITS[0], "a")
 
 
 @pytest.fixture(scope="module")
 def alone(postgres: PostgresServer) -> Iterator[tuple[BackgroundLoop, SharedBuckets, ManualClock]]:
     """One process for many examples."""
     loop, stack, clock = BackgroundLoop(), AsyncExitStack(), ManualClock()
-
-    async def start() -> SharedBuckets:
-        return await opened(await postgres.database("bridge"), clock, stack)
-
-    yield loop, loop.run(start()), clock
+    url = loop.run(postgres.database("bridge"))
+    yield loop, loop.run(opened(url, clock, stack)), clock
     loop.run(stack.aclose())
     loop.stop()
 
 
 KEYS = count()
-STEPS = st.tuples(
-    st.integers(-3, 45),
-    st.one_of(st.just(0), st.integers(0, 30_000_000), st.just(-HOUR_US)),
-    st.integers(0, 2),
-)
+MOVES_US = st.one_of(st.just(0), st.integers(0, 30_000_000), st.just(-HOUR_US))
+STEPS = st.tuples(st.integers(-3, 45), MOVES_US, st.integers(0, 2))
 
 
 @needs_postgres
