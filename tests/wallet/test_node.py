@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import AsyncMock
 
 import orjson
 import pytest
@@ -113,24 +114,19 @@ async def test_a_changed_chain_is_found_out_on_the_next_connection(node: Node, f
 
 @each_row("method", ["evm_revert", "anvil_reset", "hardhat_dropTransaction", "evm_setAccountNonce"])
 async def test_listeners_hear_that_the_node_is_set_back(node: Node, fake: FakeNode, method: str) -> None:
-    heard: list[str] = []
-
-    async def listen() -> None:
-        heard.append(method)
-
-    node.on_set_back(listen)
+    heard = AsyncMock()
+    node.on_set_back(heard)
     fake.results[method] = False
     await node.forward([RpcCall(method, [])])
     fake.results[method] = RpcFailure(-32000, "no")
     await node.forward([RpcCall(method, []), PRICE])
     fake.results["evm_mine"] = True
     await node.forward([RpcCall("evm_mine", [])])
-    assert heard == []
+    assert heard.await_count == 0
 
     fake.results[method] = None if "Tr" in method else True
     await node.forward([PRICE, RpcCall(method, [])])
-
-    assert heard == [method]
+    assert heard.await_count == 1
 
 
 @pytest.mark.parametrize(("untold", "reason"), [

@@ -27,6 +27,10 @@ async def nonces(rig: Rig, *values: str) -> list[str | None]:
     return [(await rig.queued(transaction(value=value)))["nonce"] for value in values]
 
 
+async def states(rig: Rig, *hashes: str) -> list[str]:
+    return [(await rig.queued(each))["state"] for each in hashes]
+
+
 async def queue(rig: Rig, fake: FakeNode, *values: str) -> None:
     """Ask for transactions while the node cannot be asked for the next nonce."""
     fake.results["eth_getTransactionCount"], count = "starting", fake.results["eth_getTransactionCount"]
@@ -39,57 +43,42 @@ async def test_the_queue_keeps_its_order_whichever_transaction_is_due(rig: Rig, 
     await queue(rig, fake, "0x1", "0x2")
     (oldest, *_) = await rig.wallet.transactions.queue(Address(ALICE))
     await rig.wallet.transactions.postpone({oldest: rig.clock.now_ms() + 60_000}, "no answer")
-
     for _ in range(2):
         await rig.wallet.worker.work()
         rig.clock.advance(1)
-
     assert await nonces(rig, "0x1", "0x2") == ["0x0", "0x1"]
 
 
 async def test_a_transaction_with_a_given_nonce_does_not_wait_for_the_queue(rig: Rig, fake: FakeNode) -> None:
     await queue(rig, fake, "0x1")
-
     await rig.send(value="0x2", nonce="0x0")
     await rig.send(value="0x3")
-
     assert (await rig.queued(transaction(value="0x2", nonce="0x0")))["nonce"] == "0x0"
     assert await nonces(rig, "0x1", "0x3") == ["0x1", "0x2"]
 
 
-async def test_a_queued_transaction_that_cannot_be_sent_delays_no_new_one(rig: Rig, fake: FakeNode) -> None:
+async def test_a_queue_delays_no_other_account_and_no_new_transaction_that_it_cannot_send(
+    rig: Rig, fake: FakeNode
+) -> None:
     await queue(rig, fake, "0x1")
+    await rig.send(from_=BOB, value="0x2")
+    assert (await rig.queued(ALICE))["state"] == "queued"
     fake.results["eth_gasPrice"] = RpcFailure(-32601, "no such method")
-
     sent = await rig.send(value="0x2", gasPrice="0x1")
-
     assert (await rig.queued(sent))["nonce"] == "0x0"
     held_up = await rig.queued(transaction(value="0x1"))
     assert (held_up["state"], held_up["error"]) == ("queued", "no such method")
 
 
-async def test_the_queue_of_one_account_delays_no_other_account(rig: Rig, fake: FakeNode) -> None:
-    await queue(rig, fake, "0x1")
-
-    await rig.send(from_=BOB, value="0x2")
-
-    assert (await rig.queued(ALICE))["state"] == "queued"
-
-
-@each_row(
-    ("message", "may_pass"),
-    [
-        ("replacement transaction underpriced", True),
-        ("transaction underpriced: gas tip cap 1, minimum needed 2", True),
-        ("insufficient funds for gas * price + value: balance 0, tx cost 5, overshot 5", True),
-        ("FeeTooLow, MaxFeePerGas too low. MaxFeePerGas: 1, BaseFee: 2", True),
-        ("Upfront cost exceeds account balance", True),
-        ("Gas price below configured minimum gas price", True),
-        ("could not replace existing tx", True),
-        ("nonce too low", False),
-        ("exceeds block gas limit", False),
-    ],
-)
+@each_row(("message", "may_pass"), [
+    ("replacement transaction underpriced", True),
+    ("transaction underpriced: gas tip cap 1, minimum needed 2", True),
+    ("insufficient funds for gas * price + value: balance 0, tx cost 5, overshot 5", True),
+    ("FeeTooLow, MaxFeePerGas too low. MaxFeePerGas: 1, BaseFee: 2", True),
+    ("Upfront cost exceeds account balance", True),
+    ("Gas price below configured minimum gas price", True),
+    ("could not replace existing tx", True), ("nonce too low", False), ("exceeds block gas limit", False),
+])  # fmt: skip
 def test_a_refusal_may_pass_when_it_is_for_the_price_or_the_funds(message: str, may_pass: bool) -> None:
     assert says_not_at_this_price(NodeError(-32000, message)) is may_pass
 
@@ -109,17 +98,15 @@ async def test_a_given_out_hash_keeps_its_nonce_while_its_price_may_do(rig: Rig,
 
     rig.clock.advance(61)
     await rig.wallet.worker.work()
-    assert [(await rig.queued(each))["state"] for each in (given_out, later)] == ["sent", "sent"]
+    assert await states(rig, given_out, later) == ["sent", "sent"]
 
 
 async def test_a_given_out_hash_is_refused_when_it_can_never_be_valid(rig: Rig, fake: FakeNode) -> None:
     given_out = await rig.send(value="0x1")
     fake.taken.clear()
     fake.at("eth_sendRawTransaction", says(-32000, "nonce too low"))
-
     later = await rig.send(value="0x2")
-
-    assert [(await rig.queued(each))["state"] for each in (given_out, later)] == ["refused", "sent"]
+    assert await states(rig, given_out, later) == ["refused", "sent"]
     assert (await rig.queued(later))["nonce"] == "0x0"
 
 
@@ -128,7 +115,7 @@ async def test_transactions_behind_a_postponed_one_are_confirmed_too(rig: Rig, f
     fake.taken.clear()
     fake.at("eth_sendRawTransaction", says(-32000, "transaction underpriced"))
     third = await rig.send(value="0x3")
-    assert [(await rig.queued(each))["state"] for each in (first, second)] == ["signed", "sent"]
+    assert await states(rig, first, second) == ["signed", "sent"]
     fake.taken.clear()
 
     rig.clock.advance(61)
@@ -136,7 +123,7 @@ async def test_transactions_behind_a_postponed_one_are_confirmed_too(rig: Rig, f
         await rig.wallet.worker.work()
 
     assert len(fake.taken) == 3
-    assert [(await rig.queued(each))["state"] for each in (first, second, third)] == ["sent"] * 3
+    assert await states(rig, first, second, third) == ["sent"] * 3
 
 
 async def test_equal_requests_are_listed_oldest_first(rig: Rig, fake: FakeNode) -> None:
@@ -148,11 +135,7 @@ async def test_equal_requests_are_listed_oldest_first(rig: Rig, fake: FakeNode) 
 
     alike = await rig.waiting(transaction(value="0x1"))
 
-    assert [(each["nonce"], each["state"]) for each in alike] == [
-        ("0x1", "sent"),
-        ("0x3", "sent"),
-        ("0x4", "sent"),
-    ]
+    assert [(each["nonce"], each["state"]) for each in alike] == [(f"0x{n}", "sent") for n in (1, 3, 4)]
     assert await rig.queued(transaction(value="0x1")) == alike[-1]
     assert await rig.waiting(alike[0]["id"]) == await rig.waiting(alike[0]["hash"]) == alike[:1]
     assert await rig.waiting(transaction(value="0x8")) == await rig.waiting("no-such-id") == []
@@ -163,9 +146,7 @@ async def test_signed_bytes_are_found_in_any_letter_case(rig: Rig) -> None:
     raw = signed_elsewhere()
     for each in (raw, f"0x{raw[2:].upper()}"):
         await rig.send_raw(each)
-
     found = await rig.waiting(f"0x{raw[2:].upper()}")
-
     assert [each["transaction"][2:].lower() for each in found] == [raw[2:]] * 2
     assert await rig.queued(raw) == found[-1]
 
@@ -184,7 +165,7 @@ async def work_for(rig: Rig, seconds: float) -> None:
         await rig.wallet.worker.work()
 
 
-async def test_a_wake_up_does_not_shorten_the_pause_and_losses_are_a_log_line_a_minute(
+async def test_a_pause_is_not_shortened_delays_no_new_transaction_and_logs_losses_once_a_minute(
     rig: Rig, forgetful: FakeNode
 ) -> None:
     with structlog.testing.capture_logs() as logs:
@@ -200,27 +181,17 @@ async def test_a_wake_up_does_not_shorten_the_pause_and_losses_are_a_log_line_a_
 
     assert [each["account"] for each in logs if each["event"] == "transactions_lost"] == [ALICE] * 2
     assert len(set(forgetful.sent())) == 1
+    later = await rig.queued(await rig.send(value="0x2"))
+    assert (later["state"], later["nonce"]) == ("sent", "0x1")
 
 
 async def test_a_node_that_was_restarted_gets_what_it_lost_at_once(rig: Rig, forgetful: FakeNode) -> None:
     answers = [None]
     forgetful.results["eth_getTransactionByHash"] = lambda of: answers.pop() if answers else {"hash": of}
     sent = await rig.send()
-
     await work_for(rig, 0.3)
-
     assert len(forgetful.sent()) == 2
-    assert (await rig.queued(sent))["state"] == "sent"
-
-
-async def test_a_new_transaction_does_not_wait_for_a_dropped_one(rig: Rig, forgetful: FakeNode) -> None:
-    await rig.send()
-    await work_for(rig, 20)
-
-    later = await rig.send(value="0x2")
-
-    found = await rig.queued(later)
-    assert (found["state"], found["nonce"]) == ("sent", "0x1")
+    assert await states(rig, sent) == ["sent"]
 
 
 def test_pauses_double_up_to_a_minute_and_a_node_that_was_calm_is_trusted_again() -> None:
@@ -257,20 +228,28 @@ async def test_a_chain_that_is_set_back_in_the_middle_of_a_check_replaces_nothin
 
     await rig.wallet.worker.work()
 
-    assert (await rig.queued(sent))["state"] == "sent"
+    assert await states(rig, sent) == ["sent"]
 
 
-async def test_a_receipt_for_a_client_confirms_the_transaction(fake: FakeNode, tmp_path: Path) -> None:
+async def test_a_receipt_for_a_client_confirms_and_a_transaction_back_in_the_pool_is_not_lost(
+    fake: FakeNode, tmp_path: Path
+) -> None:
+    before = dict(fake.results)
     async with open_rig(tmp_path, fake.url) as rig:
-        sent = await rig.send()
+        sent = await rig.send(value="0x1")
         mine(fake, "0x0")  # which is not enough for a check
         fake.results["eth_getTransactionReceipt"] = {"blockNumber": None}
         await rig.pass_on("eth_getTransactionReceipt", sent)
-        assert (await rig.queued(sent))["state"] == "sent"
-
+        assert await states(rig, sent) == ["sent"]
         fake.results["eth_getTransactionReceipt"] = {"blockNumber": "0x1"}
         await rig.pass_on("eth_getTransactionReceipt", sent)
+        await rig.until("mined", sent)
 
+        fake.results |= before
+        await rig.send(value="0x2")
+        assert await states(rig, sent) == ["sent"]
+        mine(fake, "0x1")
+        rig.clock.advance(61)
         await rig.until("mined", sent)
 
 
@@ -281,9 +260,7 @@ async def test_a_possible_revert_is_remembered_while_the_node_is_away(rig: Rig, 
     fake.at("eth_getTransactionCount", drop, drop)
     with pytest.raises(NoNodeError):
         await rig.pass_on("evm_revert", "0x1")
-
     await rig.send(value="0x2")
-
     assert (await rig.queued(sent))["state"] == "forgotten"
 
 
@@ -303,27 +280,7 @@ async def test_checks_become_less_frequent_whatever_the_wall_clock_says(rig: Rig
         assert fake.methods.count("eth_getTransactionByHash") == looks + 1
 
 
-async def test_a_transaction_back_in_the_pool_is_not_lost(fake: FakeNode, tmp_path: Path) -> None:
-    before = dict(fake.results)
-    async with open_rig(tmp_path, fake.url) as rig:
-        sent = await rig.send(value="0x1")
-        mine(fake, "0x1")
-        rig.clock.advance(61)
-        await rig.until("mined", sent)
-        fake.results |= before
-
-        await rig.send(value="0x2")
-
-        assert (await rig.queued(sent))["state"] == "sent"
-        mine(fake, "0x1")
-        rig.clock.advance(61)
-        await rig.until("mined", sent)
-
-
-async def test_a_node_that_lags_behind_gets_no_nonce_twice(fake: FakeNode, tmp_path: Path) -> None:
-    """Behind one address there may be several nodes: one counts less than another has mined."""
-    async with open_rig(tmp_path, fake.url) as rig:
-        await rig.send(value="0x1")
-        mine(fake, "0x0")
-
-        assert (await rig.queued(await rig.send(value="0x2")))["nonce"] == "0x1"
+async def test_a_node_that_lags_behind_gets_no_nonce_twice(rig: Rig, fake: FakeNode) -> None:
+    await rig.send(value="0x1")
+    mine(fake, "0x0")  # one of several nodes behind an address counts less than another has mined
+    assert (await rig.queued(await rig.send(value="0x2")))["nonce"] == "0x1"
