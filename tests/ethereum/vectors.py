@@ -1,7 +1,7 @@
 """The committed vectors, and signed transactions of every type, good or with something wrong in them."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,7 @@ NAMES[4] = [*NAMES[2], "authorization_list"]
 
 def vectors(name: str) -> list[dict[str, Any]]:
     """The vectors of a file."""
-    content = json.loads((FOLDER / name).read_text("utf-8"))
-    return list(content["vectors"])
+    return list(json.loads((FOLDER / name).read_text("utf-8"))["vectors"])
 
 
 def tables(name: str) -> dict[str, list[Any]]:
@@ -122,11 +121,14 @@ def changed(kind: int, name: str, value: Any) -> bytes:
     return signed(kind, fields)
 
 
-def with_items(raw: bytes, change: Callable[[list[Any]], Sequence[rlp.Item]]) -> bytes:
-    """A signed transaction with its items changed after it was signed."""
-    prefix = b"" if raw[0] >= 0xC0 else raw[:1]
-    items = rlp.decode(raw[len(prefix) :])
-    return prefix + rlp.encode(change(list(items)))
+def items_of(raw: bytes) -> list[Any]:
+    """The items of a signed transaction."""
+    return list(rlp.decode(raw if raw[0] >= 0xC0 else raw[1:]))
+
+
+def with_items(raw: bytes, items: Sequence[rlp.Item]) -> bytes:
+    """A signed transaction with other items, which nobody has signed."""
+    return (b"" if raw[0] >= 0xC0 else raw[:1]) + rlp.encode(items)
 
 
 def refused(raw: bytes, reason: str) -> None:
@@ -139,30 +141,24 @@ def published_raw(spelled: dict[str, Any]) -> bytes:
     """The bytes of a transaction as a node describes it, put together by hand."""
     kind = int(spelled["type"], 16)
 
-    def number(name: str) -> bytes:
-        return rlp.number(int(spelled[name], 16))
+    def numbers(*names: str) -> list[rlp.Item]:
+        return [rlp.number(int(spelled[name], 16)) for name in names]
 
-    items: list[rlp.Item] = [number("chainId")] if kind else []
-    items.append(number("nonce"))
-    items += [number("gasPrice")] if kind < 2 else [number("maxPriorityFeePerGas"), number("maxFeePerGas")]
-    items += [number("gas"), raw_bytes(spelled["to"] or "0x"), number("value"), raw_bytes(spelled["input"])]
+    items = numbers("chainId", "nonce") if kind else numbers("nonce")
+    items += numbers("gasPrice") if kind < 2 else numbers("maxPriorityFeePerGas", "maxFeePerGas")
+    items += [*numbers("gas"), raw_bytes(spelled["to"] or "0x")]
+    items += [*numbers("value"), raw_bytes(spelled["input"])]
     if kind:
-        items.append(
-            [
-                [raw_bytes(entry["address"]), [raw_bytes(key) for key in entry["storageKeys"]]]
-                for entry in spelled["accessList"]
-            ]
-        )
+        entries = [(entry["address"], entry["storageKeys"]) for entry in spelled["accessList"]]
+        items.append([[raw_bytes(address), [*map(raw_bytes, keys)]] for address, keys in entries])
     if kind == 3:
-        items += [number("maxFeePerBlobGas"), [raw_bytes(name) for name in spelled["blobVersionedHashes"]]]
+        items += [*numbers("maxFeePerBlobGas"), [*map(raw_bytes, spelled["blobVersionedHashes"])]]
     if kind == 4:
-        items.append([authorization(given) for given in spelled["authorizationList"]])
-    items += [number("v"), number("r"), number("s")]
-    return (bytes([kind]) if kind else b"") + rlp.encode(items)
+        items.append([_authorization(given) for given in spelled["authorizationList"]])
+    return (bytes([kind]) if kind else b"") + rlp.encode([*items, *numbers("v", "r", "s")])
 
 
-def authorization(spelled: dict[str, str]) -> list[bytes]:
-    """Chain, address, nonce and signature."""
+def _authorization(spelled: dict[str, str]) -> list[bytes]:
     return [
         raw_bytes(value) if name == "address" else rlp.number(int(value, 16))
         for name, value in spelled.items()
