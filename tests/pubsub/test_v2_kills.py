@@ -12,11 +12,10 @@ from typing import Any
 
 import aiohttp
 
-from bridge_server.kit.testing.server import ServerProcess
-from tests.support.clock import ManualClock
+from tests.pubsub.conftest import irn_opened
 from tests.support.needs import SLOW
 from tests.support.rows import each_row
-from tests.support.server import RunningServer, running_server, server_process
+from tests.support.server import running_server, server_process
 from tests.support.socket_client import (
     TOKEN_TIME,
     Identity,
@@ -25,8 +24,6 @@ from tests.support.socket_client import (
     irn_connected,
     topic_of,
 )
-
-# SIGKILL: what was answered `true` is there after a restart, and is there once.
 
 TOPIC = topic_of("topic")
 
@@ -39,38 +36,30 @@ async def joined(session: aiohttp.ClientSession, url: str, identity: Identity) -
         yield client
 
 
-@asynccontextmanager
-async def served(
-    data_dir: Path, dapp_identity: Identity, wallet_identity: Identity
-) -> AsyncIterator[tuple[ServerProcess, IrnClient, IrnClient]]:
-    """A server over the directory and two clients of it, until the end of the block."""
-    async with aiohttp.ClientSession() as session:
-        with server_process(data_dir) as server:
-            async with (
-                joined(session, server.url, dapp_identity) as dapp,
-                joined(session, server.url, wallet_identity) as wallet,
-            ):
-                yield server, dapp, wallet
+async def test_subscriptions_messages_and_calls_survive_a_kill(tmp_path: Path) -> None:
+    identities = Identity(), Identity()
+    async with aiohttp.ClientSession() as session, AsyncExitStack() as stack:
+        with server_process(tmp_path / "data") as server:
+            dapp, wallet = [
+                await stack.enter_async_context(joined(session, server.url, each)) for each in identities
+            ]
+            await wallet.subscribe(TOPIC)
+            for number in range(3):
+                await dapp.publish(TOPIC, str(number), request_id=number)
+            sent = [await wallet.request() for _ in range(3)]
+            receipt = {"topic": TOPIC, "message_id": sent[1]["id"]}
+            await wallet.ask("irn_batchReceive", {"receipts": [receipt]})
+            server.kill()
+            server.start()
+            dapp, wallet = [
+                await stack.enter_async_context(joined(session, server.url, each)) for each in identities
+            ]
+            for number in range(3):
+                await dapp.publish(TOPIC, str(number), request_id=number)
+            await wallet.subscribe(TOPIC)
 
-
-async def test_subscriptions_messages_and_calls_survive(tmp_path: Path) -> None:
-    dapp_identity, wallet_identity = Identity(), Identity()
-    async with served(tmp_path / "data", dapp_identity, wallet_identity) as (server, dapp, wallet):
-        await wallet.subscribe(TOPIC)
-        for number in range(3):
-            await dapp.publish(TOPIC, str(number), request_id=number)
-        sent = [await wallet.request() for _ in range(3)]
-        receipt = {"topic": TOPIC, "message_id": sent[1]["id"]}
-        await wallet.ask("irn_batchReceive", {"receipts": [receipt]})
-        server.kill()
-    async with served(tmp_path / "data", dapp_identity, wallet_identity) as (_, dapp, wallet):
-        for number in range(3):
-            await dapp.publish(TOPIC, str(number), request_id=number)
-        await wallet.subscribe(TOPIC)
-
-        assert await wallet.messages(2) == ["0", "2"]
-        ids = {request["id"] for request in [*sent, *wallet.requests]}
-        assert len(ids) == 5
+            assert await wallet.messages(2) == ["0", "2"]
+            assert len({request["id"] for request in [*sent, *wallet.requests]}) == 5
 
 
 # SIGKILL and SIGTERM in the middle of messages to many clients: none that was answered is missing, and
@@ -79,13 +68,12 @@ async def test_subscriptions_messages_and_calls_survive(tmp_path: Path) -> None:
 TOPICS = tuple(topic_of(f"topic {number}") for number in range(3))
 _KILLS = 20 if SLOW else 4
 _RECEIVERS = 12
-_ROOM = {
-    "BRIDGE_MAX_TOPIC_MESSAGES": "100000",
-    "BRIDGE_MAX_TOPIC_BYTES": "100000000",
-    "BRIDGE_MAX_ADDRESS_MESSAGES": "1000000",
-    "BRIDGE_MAX_CLIENT_MESSAGES": "1000000",
+ROOM = {
+    "max_topic_messages": 100_000,
+    "max_topic_bytes": 100_000_000,
+    "max_address_messages": 1_000_000,
+    "max_client_messages": 1_000_000,
 }
-_TIMEOUT = aiohttp.ClientTimeout(total=None)
 
 
 @dataclass
@@ -107,9 +95,7 @@ class Receiver:
             await socket.settled()
             for request in socket.requests[taken:]:
                 text = request["params"]["data"]["message"]
-                self.received.add(text)
-                if text in self.confirmed:
-                    self.repeated.append(text)
+                self._note(text)
                 held.append((text, request))
             taken = len(socket.requests)
             chance.shuffle(held)
@@ -125,12 +111,21 @@ class Receiver:
         while True:
             fetched = await socket.fetch(*TOPICS)
             for each in fetched["messages"]:
-                text = each["message"]
-                self.received.add(text)
-                if text in self.confirmed:
-                    self.repeated.append(text)
+                self._note(each["message"])
             if not fetched["hasMore"]:
                 return
+
+    def _note(self, text: str) -> None:
+        self.received.add(text)
+        if text in self.confirmed:
+            self.repeated.append(text)
+
+
+def check(receivers: Sequence[Receiver], answered: list[str], kills: int) -> None:
+    """Make sure that no answered message is missing, and that none came again."""
+    assert [set(answered) - receiver.received for receiver in receivers] == [set()] * len(receivers)
+    assert [receiver.repeated for receiver in receivers] == [[]] * len(receivers)
+    assert confirmed_by(receivers) >= 60 * kills
 
 
 def confirmed_by(receivers: Sequence[Receiver]) -> int:
@@ -153,25 +148,21 @@ async def publish(socket: IrnClient, numbers: "count[int]", answered: list[str])
 async def test_kills_and_stops_in_the_middle_of_messages_to_many_clients(tmp_path: Path) -> None:
     chance, numbers = Random(7), count()
     receivers, answered = [Receiver() for _ in range(_RECEIVERS)], list[str]()
-    async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
-        with server_process(tmp_path / "data", environment=_ROOM) as server:
-            async with AsyncExitStack() as stack:
-                for receiver in receivers:
-                    socket = await stack.enter_async_context(joined(session, server.url, receiver.identity))
+    room = {f"BRIDGE_{name.upper()}": str(value) for name, value in ROOM.items()}
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
+        with server_process(tmp_path / "data", environment=room) as server:
+            for receiver in receivers:
+                async with joined(session, server.url, receiver.identity) as socket:
                     await socket.subscribe(*TOPICS)
             for number in range(_KILLS):
                 goal, sure = len(answered) + chance.randint(60, 400), confirmed_by(receivers) + 60
                 async with AsyncExitStack() as stack:
-                    here = chance.sample(receivers, _RECEIVERS * 3 // 4)
-                    sockets = [
-                        await stack.enter_async_context(joined(session, server.url, each.identity))
-                        for each in [*here, Receiver()]
-                    ]
-                    work = [
-                        asyncio.create_task(each.listen(socket, chance))
-                        for each, socket in zip(here, sockets, strict=False)
-                    ]
-                    work.append(asyncio.create_task(publish(sockets[-1], numbers, answered)))
+                    work = []
+                    for each in chance.sample(receivers, _RECEIVERS * 3 // 4):
+                        socket = await stack.enter_async_context(joined(session, server.url, each.identity))
+                        work.append(asyncio.create_task(each.listen(socket, chance)))
+                    socket = await stack.enter_async_context(joined(session, server.url, Identity()))
+                    work.append(asyncio.create_task(publish(socket, numbers, answered)))
                     while (len(answered) < goal or confirmed_by(receivers) < sure) and not work[-1].done():
                         await asyncio.wait([work[-1]], timeout=0.02)
                     if number % 4 == 3:
@@ -188,9 +179,7 @@ async def test_kills_and_stops_in_the_middle_of_messages_to_many_clients(tmp_pat
                         await socket.settled()
 
     assert len(answered) >= 60 * _KILLS
-    assert [set(answered) - receiver.received for receiver in receivers] == [set()] * _RECEIVERS
-    assert [receiver.repeated for receiver in receivers] == [[]] * _RECEIVERS
-    assert confirmed_by(receivers) >= 60 * _KILLS
+    check(receivers, answered, _KILLS)
 
 
 # The clock on the wall is set back while messages are under way: none is lost, none comes without end.
@@ -207,24 +196,21 @@ def token(identity: Identity, back_seconds: int) -> str:
 
 @each_row("back_seconds", BACK_SECONDS)
 async def test_both_there_hear_everything_once(tmp_path: Path, back_seconds: int) -> None:
-    async with running_server(tmp_path) as server, aiohttp.ClientSession() as session:
-        dapp_identity, wallet_identity = Identity(), Identity()
-        async with (
-            irn_connected(session, server.url, dapp_identity) as dapp,
-            irn_connected(session, server.url, wallet_identity) as wallet,
-        ):
-            await wallet.subscribe(TOPIC)
-            await dapp.publish(TOPIC, "before", request_id=1)
-            server.clock.set_by(-back_seconds)
-            await dapp.publish(TOPIC, "after", request_id=2)
-            for request_id, message in ((1, "before"), (2, "after")):  # a client repeats what it gave up
-                assert await dapp.publish(TOPIC, message, request_id=request_id) is True
+    identity = Identity()
+    async with irn_opened(tmp_path, [Identity(), identity]) as (server, (dapp, wallet)):
+        await wallet.subscribe(TOPIC)
+        await dapp.publish(TOPIC, "before", request_id=1)
+        server.clock.set_by(-back_seconds)
+        await dapp.publish(TOPIC, "after", request_id=2)
+        for request_id, message in ((1, "before"), (2, "after")):  # a client repeats what it gave up
+            assert await dapp.publish(TOPIC, message, request_id=request_id) is True
 
-            assert await wallet.messages(2) == ["before", "after"]
-            await wallet.settled()
+        assert await wallet.messages(2) == ["before", "after"]
+        await wallet.settled()
+        await wallet.socket.close()
 
-        again = token(wallet_identity, back_seconds)
-        async with irn_connected(session, server.url, wallet_identity, token=again) as wallet:
+        again = token(identity, back_seconds)
+        async with irn_connected(server.client, server.url, identity, token=again) as wallet:
             await wallet.subscribe(TOPIC)
             await wallet.nothing()
 
@@ -233,37 +219,30 @@ async def test_both_there_hear_everything_once(tmp_path: Path, back_seconds: int
 async def test_a_wallet_that_was_away_hears_everything_once_across_a_restart(
     tmp_path: Path, back_seconds: int
 ) -> None:
-    clock = ManualClock()
     dapp_identity, wallet_identity = Identity(), Identity()
-    async with aiohttp.ClientSession() as session:
-        async with running_server(tmp_path, clock) as server:
-            await _subscribe_and_leave(session, server, wallet_identity)
-            async with irn_connected(session, server.url, dapp_identity) as dapp:
-                await dapp.publish(TOPIC, "before", request_id=1)
-                clock.set_by(-back_seconds)
-                await dapp.publish(TOPIC, "after", request_id=2)
+    async with irn_opened(tmp_path, [dapp_identity, wallet_identity]) as (server, (dapp, wallet)):
+        await wallet.subscribe(TOPIC)
+        await wallet.socket.close()
+        await dapp.publish(TOPIC, "before", request_id=1)
+        server.clock.set_by(-back_seconds)
+        await dapp.publish(TOPIC, "after", request_id=2)
 
-        async with running_server(tmp_path, clock) as server:
-            its_token = token(dapp_identity, back_seconds)
-            async with irn_connected(session, server.url, dapp_identity, token=its_token) as dapp:
-                assert await dapp.publish(TOPIC, "before", request_id=1) is True
-                assert await dapp.publish(TOPIC, "after", request_id=2) is True
-            for expected in (["before", "after"], []):
-                its_token = token(wallet_identity, back_seconds)
-                async with irn_connected(session, server.url, wallet_identity, token=its_token) as wallet:
-                    await wallet.subscribe(TOPIC)
-                    assert await wallet.messages(len(expected)) == expected
-                    await wallet.settled()
+    async with running_server(tmp_path, server.clock) as server:
+        its_token = token(dapp_identity, back_seconds)
+        async with irn_connected(server.client, server.url, dapp_identity, token=its_token) as dapp:
+            assert await dapp.publish(TOPIC, "before", request_id=1) is True
+            assert await dapp.publish(TOPIC, "after", request_id=2) is True
+        its_token = token(wallet_identity, back_seconds)
+        for expected in (["before", "after"], []):
+            async with irn_connected(server.client, server.url, wallet_identity, token=its_token) as wallet:
+                await wallet.subscribe(TOPIC)
+                assert await wallet.messages(len(expected)) == expected
+                await wallet.settled()
 
 
 async def test_a_call_is_not_remembered_without_end(tmp_path: Path) -> None:
     """A publication with a known id counts again once its five minutes are over, by the new time."""
-    async with (
-        running_server(tmp_path) as server,
-        aiohttp.ClientSession() as session,
-        irn_connected(session, server.url, Identity()) as dapp,
-        irn_connected(session, server.url, Identity()) as wallet,
-    ):
+    async with irn_opened(tmp_path, 2) as (server, (dapp, wallet)):
         await wallet.subscribe(TOPIC)
         server.clock.set_by(-600)
         await dapp.publish(TOPIC, "message", request_id=1)
@@ -272,10 +251,3 @@ async def test_a_call_is_not_remembered_without_end(tmp_path: Path) -> None:
         await dapp.publish(TOPIC, "message", request_id=1)
 
         assert await wallet.messages(1) == ["message"]
-
-
-async def _subscribe_and_leave(
-    session: aiohttp.ClientSession, server: RunningServer, identity: Identity
-) -> None:
-    async with irn_connected(session, server.url, identity) as wallet:
-        await wallet.subscribe(TOPIC)
