@@ -21,15 +21,13 @@ from bridge_server.web.request_log import Refusals, Reporting, RequestLines
 from bridge_server.web.routes import Access, Route
 from bridge_server.web.serving import Charging, Gateway
 from bridge_server.web.sockets import Socket
-from tests.pubsub.conftest import Connect, opened, until_open
+from tests.pubsub.conftest import Connect, opened, origin, until_open
 from tests.support.asking import METRICS_TOKEN, ask, ask_raw, spell
 from tests.support.clock import ManualClock, PassTime
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import SocketClient, connected
 from tests.support.waiting import locked
-
-# How sockets end: dead ones, slow ones, too many, and all of them when the server stops.
 
 _HEARTBEAT_SECONDS = 20.0  # which the tests let pass; a client that lets two pass in silence counts as dead
 PINGED: dict[str, Any] = {"heartbeat": _HEARTBEAT_SECONDS, "metrics_token": METRICS_TOKEN}
@@ -48,10 +46,7 @@ async def answer_ping(server: RunningServer, client: SocketClient, pass_time: Pa
 async def test_a_socket_that_answers_no_ping_is_dead_and_its_messages_go_to_others(
     tmp_path: Path, pass_time: PassTime
 ) -> None:
-    async with (
-        running_server(tmp_path, **PINGED) as server,
-        connected(server.client, server.url) as dead,
-    ):
+    async with opened(tmp_path, 1, **PINGED) as (server, (dead,)):
         await dead.subscribe("topic")  # nobody reads or answers from here on
         async with connected(server.client, server.url) as dapp:
             await dapp.publish("topic", "payload")
@@ -71,11 +66,7 @@ async def test_a_socket_is_not_dead_while_the_disk_is_waited_for(
 ) -> None:
     monkeypatch.setattr("bridge_server.storage.connection.BUSY_TIMEOUT_SECONDS", 60.0)
     monkeypatch.setattr("bridge_server.pubsub.v1_store._PATIENCE_SECONDS", 3_600.0)
-    async with (
-        running_server(tmp_path, **PINGED) as server,
-        connected(server.client, server.url) as dapp,
-        connected(server.client, server.url) as idle,
-    ):
+    async with opened(tmp_path, 2, **PINGED) as (server, (dapp, idle)):
         with locked(server.settings.database_file):
             await dapp.say("topic", "pub", "payload")
             await dapp.socket.ping(b"settled")
@@ -87,38 +78,23 @@ async def test_a_socket_is_not_dead_while_the_disk_is_waited_for(
         assert message.data == b"settled"
 
 
+@each_row(("acknowledged", "left"), [(0, []), (1, ["two"])])
 async def test_a_pong_settles_earlier_messages_of_a_socket_that_never_acknowledges(
-    tmp_path: Path, pass_time: PassTime
+    tmp_path: Path, pass_time: PassTime, acknowledged: int, left: list[str]
 ) -> None:
-    async with running_server(tmp_path, **PINGED) as server, connected(server.client, server.url) as wallet:
+    async with opened(tmp_path / f"{acknowledged}", 1, **PINGED) as (server, (wallet,)):
         await wallet.subscribe("topic")
         async with connected(server.client, server.url) as dapp:
             await dapp.publish("topic", "one", "two")
         assert await wallet.payloads(2) == ["one", "two"]
+        await wallet.acknowledge("topic", acknowledged)
 
-        await answer_ping(server, wallet, pass_time)
-
-        async with connected(server.client, server.url) as other:
-            await other.subscribe("topic")
-            await other.nothing()
-
-
-async def test_a_pong_settles_nothing_for_a_socket_that_acknowledges(
-    tmp_path: Path, pass_time: PassTime
-) -> None:
-    async with running_server(tmp_path, **PINGED) as server, connected(server.client, server.url) as wallet:
-        await wallet.subscribe("topic")
-        async with connected(server.client, server.url) as dapp:
-            await dapp.publish("topic", "one", "two")
-        assert await wallet.payloads(2) == ["one", "two"]
-        await wallet.acknowledge("topic")
-
-        for _ in range(3):
+        for _ in range(1 + 2 * acknowledged):
             await answer_ping(server, wallet, pass_time)
 
         async with connected(server.client, server.url) as other:
             await other.subscribe("topic")
-            assert await other.payloads(1) == ["two"]
+            assert await other.payloads(len(left)) == left
 
 
 @each_row("in_good_order", [True, False])
@@ -149,8 +125,7 @@ async def test_a_slow_reader_is_closed_and_misses_nothing(
     await dapp.settled()
 
     assert await quick.payloads(4) == [payload] * 4
-    code, reason = await slow.closed()
-    assert (code, reason) == (1013, "You read too slowly. Connect again for the rest.")
+    assert await slow.closed() == (1013, "You read too slowly. Connect again for the rest.")
     await later.say(topics[-1], "sub")
     assert [(await later.message())["payload"] for _ in range(4)] == [payload] * 4
 
@@ -164,8 +139,8 @@ async def test_a_socket_with_too_many_unacknowledged_messages_is_closed(tmp_path
             await dapp.publish("topic", str(number))
             await diligent.acknowledge("topic")
 
-        code, reason = await idle.closed()
-        assert (code, reason) == (1013, "You acknowledge too few messages. Connect again for the rest.")
+        reason = "You acknowledge too few messages. Connect again for the rest."
+        assert await idle.closed() == (1013, reason)
         assert await diligent.payloads(11) == [str(number) for number in range(11)]
 
 
@@ -180,23 +155,16 @@ async def test_a_long_backlog_is_sent_as_fast_as_it_is_read(tmp_path: Path) -> N
 
 
 async def test_a_stopping_server_closes_every_socket_with_a_close_frame(tmp_path: Path) -> None:
-    async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(aiohttp.ClientSession())
+    """It stops although some clients do not read the frame: a wait for them would have no end."""
+    async with aiohttp.ClientSession() as client, AsyncExitStack() as stack:
         async with running_server(tmp_path) as server:
-            sockets = [await stack.enter_async_context(connected(client, server.url)) for _ in range(20)]
-            goodbyes = asyncio.gather(*(socket.closed() for socket in sockets))
+            sockets = [await stack.enter_async_context(connected(client, server.url)) for _ in range(25)]
+            for silent in sockets[20:]:
+                await silent.subscribe("topic")
+            goodbyes = asyncio.gather(*(socket.closed() for socket in sockets[:20]))
             await asyncio.sleep(0)
 
         assert await goodbyes == [(1001, "The server stops. Connect again.")] * 20
-
-
-async def test_a_server_stops_although_no_client_reads_its_close_frame(tmp_path: Path) -> None:
-    async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(aiohttp.ClientSession())
-        async with running_server(tmp_path) as server:
-            for _ in range(5):
-                silent = await stack.enter_async_context(connected(client, server.url))
-                await silent.subscribe("topic")
 
     # It has stopped: a wait for a client would have no end.
 
@@ -210,61 +178,46 @@ async def test_the_topics_of_a_socket_are_limited(tmp_path: Path) -> None:
         assert await socket.closed() == (1008, "A socket may subscribe to 3 topics, and no more.")
 
 
+MINE, OTHERS = "192.0.2.1", "192.0.2.2"
+
+
 async def test_the_sockets_of_an_address_are_limited(tmp_path: Path) -> None:
-    async with running_server(
-        tmp_path, max_sockets=2, quota_exempt="", trusted_proxies="127.0.0.1", metrics_token=METRICS_TOKEN
-    ) as server:
+    settings: dict[str, Any] = {"max_sockets": 2, "metrics_token": METRICS_TOKEN}
+    async with opened(tmp_path, [MINE, MINE, OTHERS], **settings) as (server, (first, second, other)):
         handshake = {
             "Upgrade": "websocket", "Connection": "Upgrade",
             "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "A" * 22 + "==",
         }  # fmt: skip
-        mine, others = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
-        async with connected(server.client, server.url, headers=mine) as first:
-            async with connected(server.client, server.url, headers=mine):
-                refused = await ask(server, "GET", "/", headers={**handshake, **mine})
-                async with connected(server.client, server.url, headers=others) as other:
-                    await other.settled()
-            await until_open(server, 1)
-            async with connected(server.client, server.url, headers=mine) as again:
-                await again.settled()
-            await first.settled()
+        refused = await ask(server, "GET", "/", headers={**handshake, **origin(MINE)})
+        await other.settled()
+        await second.socket.close()
+        await until_open(server, 2)
+        async with connected(server.client, server.url, headers=origin(MINE)) as again:
+            await again.settled()
+        await first.settled()
 
     assert refused.problem(429)["type"].endswith(":too-many-sockets")
     assert refused.headers["Retry-After"]
 
 
 async def test_the_messages_of_an_address_are_rate_limited(tmp_path: Path) -> None:
-    async with running_server(
-        tmp_path, messages_burst=5, quota_exempt="", trusted_proxies="127.0.0.1"
-    ) as server:
-        mine, others = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
-        async with (
-            connected(server.client, server.url, headers=mine) as one,
-            connected(server.client, server.url, headers=mine) as another,
-            connected(server.client, server.url, headers=others) as somebody_else,
-        ):
-            await one.say("topic", "sub")
-            await one.say("topic", "ack")
-            await one.settled()
+    async with opened(tmp_path, [MINE, MINE, OTHERS], messages_burst=5) as (server, (one, another, other)):
+        await one.say("topic", "sub")
+        await one.say("topic", "ack")
+        await one.settled()
+        for _ in range(3):
             await another.say("topic", "pub")
-            await another.say("topic", "pub")
-            await another.say("topic", "pub")
-            code, reason = await another.closed()
-            await somebody_else.settled()
+        code, reason = await another.closed()
+        await other.settled()
 
-            server.clock.advance(0.01)
-            await one.settled()
+        server.clock.advance(0.01)
+        await one.settled()
 
-        assert code == 1013
-        assert reason.startswith("The limit is 5 messages at once, and ")
+    assert (code, reason[:37]) == (1013, "The limit is 5 messages at once, and ")
 
 
 async def test_acknowledgements_are_not_charged(tmp_path: Path) -> None:
-    async with (
-        running_server(tmp_path, messages_burst=4, quota_exempt="", trusted_proxies="127.0.0.1") as server,
-        connected(server.client, server.url, headers={"X-Forwarded-For": "192.0.2.1"}) as wallet,
-        connected(server.client, server.url, headers={"X-Forwarded-For": "192.0.2.2"}) as dapp,
-    ):
+    async with opened(tmp_path, [MINE, OTHERS], messages_burst=4) as (_, (wallet, dapp)):
         await wallet.subscribe("topic")
         for payload in "abc":
             await dapp.say("topic", "pub", payload)
@@ -272,16 +225,14 @@ async def test_acknowledgements_are_not_charged(tmp_path: Path) -> None:
 
         await wallet.acknowledge("topic", times=3)
 
-        await wallet.say("topic", "ack")  # of nothing
-        await wallet.say("topic", "ack")
+        for _ in range(2):
+            await wallet.say("topic", "ack")  # of nothing
         assert (await wallet.closed())[0] == 1013
 
 
 async def test_exempt_addresses_have_no_rate_limit(tmp_path: Path) -> None:
-    async with opened(tmp_path, 2, messages_burst=1, max_sockets=1, max_address_messages=1) as (
-        _server,
-        (one, other),
-    ):
+    limits = {"messages_burst": 1, "max_sockets": 1, "max_address_messages": 1}
+    async with opened(tmp_path, 2, **limits) as (_, (one, other)):
         await one.publish("topic", *"abcdef")
         await other.subscribe("topic")
 
@@ -289,39 +240,25 @@ async def test_exempt_addresses_have_no_rate_limit(tmp_path: Path) -> None:
 
 
 async def test_a_handshake_counts_as_a_request(tmp_path: Path) -> None:
-    async with running_server(tmp_path, requests_burst=1, quota_exempt="") as server:
-        async with connected(server.client, server.url) as socket:
-            assert socket.socket._response.headers["RateLimit"] == '"requests";r=0;t=1'
+    async with opened(tmp_path, 1, requests_burst=1, quota_exempt="") as (server, (client,)):
+        assert client.socket._response.headers["RateLimit"] == '"requests";r=0;t=1'
 
         (await ask(server, "GET", "/")).problem(429)
 
 
-# A handshake that is none is a 400, and takes no place.
-
-
-def handshake(key: bytes = b"dGhlIHNhbXBsZSBub25jZQ==", version: bytes = b"13", body: bytes = b"") -> bytes:
-    return spell(
-        "GET", "/", body, b"Connection: Upgrade", b"Upgrade: websocket",
-        b"Sec-WebSocket-Key: " + key, b"Sec-WebSocket-Version: " + version,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        handshake(key=b"\xff"),
-        handshake(key=b"a" * 21),
-        handshake(version=b"12"),
-        handshake(body=b"body"),
-        spell("GET", "/", b"", b"Connection: Upgrade", b"Upgrade: websocket"),
-    ],
-)
-async def test_an_invalid_handshake_is_a_400_and_is_not_counted_as_a_socket(
-    tmp_path: Path, wrong: bytes
-) -> None:
+async def test_an_invalid_handshake_is_a_400_and_is_not_counted_as_a_socket(tmp_path: Path) -> None:
+    upgrade = (b"Connection: Upgrade", b"Upgrade: websocket")
+    key, version = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", b"Sec-WebSocket-Version: 13"
     async with running_server(tmp_path, max_sockets=1, quota_exempt=()) as server:
-        for _ in range(2):
-            assert "Sec-WebSocket-Key" in (await ask_raw(server, wrong)).problem(400)["detail"]
+        for wrong in (
+            spell("GET", "/", b"", *upgrade, b"Sec-WebSocket-Key: \xff", version),
+            spell("GET", "/", b"", *upgrade, b"Sec-WebSocket-Key: " + b"a" * 21, version),
+            spell("GET", "/", b"", *upgrade, key, b"Sec-WebSocket-Version: 12"),
+            spell("GET", "/", b"body", *upgrade, key, version),
+            spell("GET", "/", b"", *upgrade),
+        ):
+            answer = await ask_raw(server, wrong)
+            assert "Sec-WebSocket-Key" in answer.problem(400)["detail"], wrong
 
         async with connected(server.client, server.url) as socket:
             await socket.settled()
