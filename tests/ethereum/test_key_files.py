@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -36,18 +35,15 @@ from bridge_server.ethereum.mnemonic import (
     new_mnemonic,
 )
 from bridge_server.ethereum.signing_key import SigningKey, SigningKeyError
+from tests.ethereum.vectors import vectors
 from tests.support.rows import each_row
 
-VECTORS = Path(__file__).parents[1] / "vectors"
-BIP39 = orjson.loads((VECTORS / "bip39.json").read_bytes())["vectors"]
 DEVELOPMENT = "test test test test test test test test test test test junk"
-BIP32 = orjson.loads((VECTORS / "bip32.json").read_bytes())["vectors"]
-KEYSTORES = orjson.loads((VECTORS / "keystore.json").read_bytes())["vectors"]
-BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 FAST = ScryptCost(n=2, r=8, p=1)
 SECRET = bytes(31) + b"\x2a"
 PASSPHRASE = b"open sesame"
 ADDRESS = SigningKey(SECRET).address.lower()
+ABSENT = object()
 
 
 def test_the_list_is_that_of_the_standard() -> None:
@@ -66,17 +62,12 @@ def test_words_made_from_any_entropy_are_a_mnemonic(entropy: bytes) -> None:
     assert len(words.split()) == len(entropy) * 3 // 4
 
 
-@each_row("text", [DEVELOPMENT.upper(), f"  {DEVELOPMENT}\n", DEVELOPMENT.replace(" ", "\t ")])
-def test_spaces_and_capitals_do_not_matter(text: str) -> None:
-    assert checked_mnemonic(text) == DEVELOPMENT
-    assert mnemonic_seed(text) == mnemonic_seed(DEVELOPMENT)
-
-
-def test_a_passphrase_changes_the_seed_however_it_is_composed() -> None:
-    composed, decomposed = "p\u00e4ss", "pa\u0308ss"
-
-    assert mnemonic_seed(DEVELOPMENT, composed) == mnemonic_seed(DEVELOPMENT, decomposed)
-    assert mnemonic_seed(DEVELOPMENT, composed) != mnemonic_seed(DEVELOPMENT)
+def test_spaces_capitals_and_composition_do_not_matter_and_a_passphrase_does() -> None:
+    plain = mnemonic_seed(DEVELOPMENT)
+    for text in (DEVELOPMENT.upper(), f"  {DEVELOPMENT}\n", DEVELOPMENT.replace(" ", "\t ")):
+        assert (checked_mnemonic(text), mnemonic_seed(text)) == (DEVELOPMENT, plain)
+    composed, decomposed = (mnemonic_seed(DEVELOPMENT, word) for word in ("p\u00e4ss", "pa\u0308ss"))
+    assert composed == decomposed != plain
 
 
 @each_row(
@@ -124,19 +115,19 @@ def read_extended_key(text: str) -> ExtendedKey:
     """Base58: 4 bytes of version, 9 of the place in the tree, the chain code, 0, the key, a checksum."""
     number = 0
     for character in text:
-        number = number * 58 + BASE58.index(character)
+        digit = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz".index(character)
+        number = number * 58 + digit
     data = number.to_bytes(82)
     return ExtendedKey(secret=data[46:78], chain_code=data[13:45])
 
 
-@each_row("vector", BIP32, ids=lambda vector: f"{vector['seed'][:4]} {vector['path']}")
+@each_row("vector", vectors("bip32.json"), ids=lambda vector: f"{vector['seed'][:4]} {vector['path']}")
 def test_vectors_of_the_standard(vector: dict[str, str]) -> None:
     key = master_key(bytes.fromhex(vector["seed"])).descendant(vector["path"])
-
     assert key == read_extended_key(vector["extended_key"])
 
 
-@each_row("vector", BIP39, ids=lambda vector: vector["entropy"])
+@each_row("vector", vectors("bip39.json"), ids=lambda vector: vector["entropy"])
 def test_entropy_has_the_words_the_seed_and_the_master_key_of_the_standard(vector: dict[str, str]) -> None:
     seed = mnemonic_seed(vector["words"], "TREZOR")
 
@@ -145,19 +136,17 @@ def test_entropy_has_the_words_the_seed_and_the_master_key_of_the_standard(vecto
     assert master_key(seed) == read_extended_key(vector["extended_key"])
 
 
-@each_row(
-    ("index", "address"),
-    [
-        (0, "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"),
-        (1, "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"),
-        (2, "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"),
-        (9, "0xa0Ee7A142d267C1f36714E4a8F75612F20a79720"),
-    ],
-)
-def test_accounts_stand_where_other_wallets_look_for_them(index: int, address: str) -> None:
-    key = master_key(mnemonic_seed(DEVELOPMENT)).descendant(f"{ACCOUNTS_PATH}/{index}")
+def test_accounts_stand_where_other_wallets_look_for_them() -> None:
+    addresses = {
+        0: "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+        1: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+        2: "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC",
+        9: "0xa0Ee7A142d267C1f36714E4a8F75612F20a79720",
+    }
+    root = master_key(mnemonic_seed(DEVELOPMENT))
+    keys = {index: root.descendant(f"{ACCOUNTS_PATH}/{index}") for index in addresses}
 
-    assert SigningKey(key.secret).address == address
+    assert {index: SigningKey(key.secret).address for index, key in keys.items()} == addresses
 
 
 def test_hardened_steps_are_written_with_an_apostrophe_or_a_letter_and_no_secret_is_shown() -> None:
@@ -175,21 +164,15 @@ def made(secret: bytes = SECRET, passphrase: bytes = PASSPHRASE) -> bytes:
 
 
 def changed(*path: str, to: Any) -> bytes:
-    """The file with the member at the path set."""
+    """The file with the member at the path set, or without it."""
     file = orjson.loads(made())
+    *way, last = path
     place = file
-    for name in path[:-1]:
+    for name in way:
         place = place[name]
-    place[path[-1]] = to
-    return orjson.dumps(file)
-
-
-def without(*path: str) -> bytes:
-    file = orjson.loads(made())
-    place = file
-    for name in path[:-1]:
-        place = place[name]
-    del place[path[-1]]
+    place[last] = to
+    if to is ABSENT:
+        del place[last]
     return orjson.dumps(file)
 
 
@@ -199,10 +182,9 @@ def renamed(value: Any, rename: Callable[[str], str]) -> Any:
     return {rename(name): renamed(member, rename) for name, member in value.items()}
 
 
-@each_row("vector", KEYSTORES, ids=lambda vector: vector["name"])
+@each_row("vector", vectors("keystore.json"), ids=lambda vector: vector["name"])
 def test_files_of_the_definition_and_of_other_programs(vector: dict[str, Any]) -> None:
     keystore = read_keystore(orjson.dumps(vector["file"]))
-
     secret = keystore.open(vector["passphrase"].encode())
 
     assert secret.hex() == vector["key"]
@@ -216,23 +198,12 @@ def test_any_key_comes_back_whatever_the_passphrase(number: int, passphrase: byt
     assert read_keystore(made(secret, passphrase)).open(passphrase) == secret
 
 
-@each_row("passphrase", [b"", b"open sesame ", b"Open sesame", bytes(1000)])
-def test_another_passphrase_does_not_open_a_file(passphrase: bytes) -> None:
-    with pytest.raises(PassphraseError, match="the passphrase is wrong, or the file is damaged"):
-        read_keystore(made()).open(passphrase)
-
-
-def test_bytes_that_are_no_key_are_not_put_into_a_file() -> None:
-    with pytest.raises(SigningKeyError):
-        made(bytes(32))
-
-
 @each_row(
     "content",
     [
         *(orjson.dumps(renamed(orjson.loads(made()), rename)) for rename in (str.upper, str.capitalize)),
         *(changed("address", to=spelled) for spelled in (ADDRESS, ADDRESS[2:], SigningKey(SECRET).address)),
-        *(without("address"), changed("address", to=None), without("id")),
+        *(changed("address", to=ABSENT), changed("address", to=None), changed("id", to=ABSENT)),
     ],
 )
 def test_a_file_may_have_names_in_capitals_and_leave_out_optional_members(content: bytes) -> None:
@@ -242,23 +213,31 @@ def test_a_file_may_have_names_in_capitals_and_leave_out_optional_members(conten
     assert keystore.address in (None, ADDRESS)
 
 
-def test_a_file_under_the_address_of_another_key_is_refused() -> None:
-    keystore = read_keystore(changed("address", to="ab" * 20))
+def test_a_wrong_passphrase_the_address_of_another_key_and_no_key_are_refused() -> None:
+    keystore = read_keystore(made())
+    for passphrase in (b"", b"open sesame ", b"Open sesame", bytes(1000)):
+        with pytest.raises(PassphraseError, match="the passphrase is wrong, or the file is damaged"):
+            keystore.open(passphrase)
 
-    with pytest.raises(
-        KeystoreError, match=f"the file names 0x{'ab' * 20}, but its key belongs to {ADDRESS}"
-    ):
-        keystore.open(PASSPHRASE)
+    another = changed("address", to="ab" * 20)
+    reason = f"the file names 0x{'ab' * 20}, but its key belongs to {ADDRESS}"
+    with pytest.raises(KeystoreError, match=reason):
+        read_keystore(another).open(PASSPHRASE)
 
-
-def test_a_file_that_holds_no_private_key_is_refused() -> None:
     file = orjson.loads(made())
-    of_zeros = bytes(a ^ b for a, b in zip(read_keystore(made()).ciphertext, SECRET, strict=True))
-    file["crypto"]["ciphertext"] = of_zeros.hex()
-    file["crypto"]["mac"] = keccak256(read_keystore(made()).kdf.key(PASSPHRASE)[16:] + of_zeros).hex()
-
+    of_zeros = bytes(a ^ b for a, b in zip(keystore.ciphertext, SECRET, strict=True))
+    mac = keccak256(keystore.kdf.key(PASSPHRASE)[16:] + of_zeros)
+    file["crypto"] |= {"ciphertext": of_zeros.hex(), "mac": mac.hex()}
     with pytest.raises(KeystoreError, match="the file holds no private key"):
         read_keystore(orjson.dumps(file)).open(PASSPHRASE)
+    with pytest.raises(SigningKeyError):
+        made(bytes(32))
+
+
+def with_pbkdf2(**params: Any) -> bytes:
+    file = orjson.loads(made())
+    file["crypto"] |= {"kdf": "pbkdf2", "kdfparams": {"dklen": 32, "salt": "00" * 32, **params}}
+    return orjson.dumps(file)
 
 
 @each_row(
@@ -268,15 +247,15 @@ def test_a_file_that_holds_no_private_key_is_refused() -> None:
         (b"[" * 60_000, "the file is not JSON"),
         (b"[]", "the file must be a JSON object"),
         (b" " * 65_537, "the file is larger than 65536 bytes"),
-        (without("version"), "^version is missing"),
+        (changed("version", to=ABSENT), "^version is missing"),
         (changed("version", to=1), "^version must be 3, and is 1"),
         (changed("version", to="3"), "^version must be a whole number"),
         (changed("address", to=7), "^address must be 40 hexadecimal digits"),
-        (without("crypto"), "^crypto is missing"),
+        (changed("crypto", to=ABSENT), "^crypto is missing"),
         (changed("crypto", to=[]), "^crypto must be a JSON object"),
         (changed("CRYPTO", to={}), "^the file has a member twice"),
         (changed("crypto", "cipher", to="aes-256-ctr"), "^crypto.cipher must be aes-128-ctr, and is"),
-        (without("crypto", "cipherparams"), "^crypto.cipherparams is missing"),
+        (changed("crypto", "cipherparams", to=ABSENT), "^crypto.cipherparams is missing"),
         (changed("crypto", "cipherparams", "iv", to="00" * 15), "iv must have 16 bytes, and has 15"),
         (changed("crypto", "cipherparams", "iv", to=0), "^crypto.cipherparams.iv must be a string"),
         (changed("crypto", "ciphertext", to="0 0 "), "^crypto.ciphertext must be hexadecimal"),
@@ -287,9 +266,12 @@ def test_a_file_that_holds_no_private_key_is_refused() -> None:
         (changed("crypto", "kdfparams", "salt", to=""), "salt must have 1 to 256 bytes, and has 0"),
         (changed("crypto", "kdfparams", "dklen", to=64), "^crypto.kdfparams.dklen must be 32, and is 64"),
         (changed("crypto", "kdfparams", "n", to=1.5), "^crypto.kdfparams.n must be a whole number"),
-        (without("crypto", "kdfparams", "r"), "^crypto.kdfparams.r is missing"),
+        (changed("crypto", "kdfparams", "r", to=ABSENT), "^crypto.kdfparams.r is missing"),
         (changed("crypto", "kdfparams", "n", to=3), "^crypto.kdfparams: n must be a power of two"),
         (changed("crypto", "kdfparams", "p", to=0), "^crypto.kdfparams: n must be a power of two"),
+        (with_pbkdf2(c=10_000_001, prf="hmac-sha256"), "c must lie between 1 and 10000000, and is 10000001"),
+        (with_pbkdf2(c=1, prf="hmac-md5"), "prf must be hmac-sha256, and is 'hmac-md5'"),
+        (with_pbkdf2(c=1), "prf is missing"),
     ],
 )  # fmt: skip
 def test_a_malformed_file_is_refused_with_its_fault(content: bytes, message: str) -> None:
@@ -297,37 +279,15 @@ def test_a_malformed_file_is_refused_with_its_fault(content: bytes, message: str
         read_keystore(content)
 
 
-@each_row(
-    ("params", "message"),
-    [
-        ({"c": 10_000_001, "prf": "hmac-sha256"}, "c must lie between 1 and 10000000, and is 10000001"),
-        ({"c": 1, "prf": "hmac-md5"}, "prf must be hmac-sha256, and is 'hmac-md5'"),
-        ({"c": 1}, "prf is missing"),
-    ],
-)
-def test_the_other_function_has_its_own_rules(params: dict[str, Any], message: str) -> None:
-    file = orjson.loads(changed("crypto", "kdf", to="pbkdf2"))
-    file["crypto"]["kdfparams"] = {"dklen": 32, "salt": "00" * 32, **params}
-
-    with pytest.raises(KeystoreError, match=message):
-        read_keystore(orjson.dumps(file))
-
-
-@each_row(
-    ("n", "r", "p"),
-    [
+def test_the_cost_of_a_file_has_bounds_within_which_other_programs_stay() -> None:
+    for cost in (
         (2**21, 8, 1),  # 2 GiB for the table
         (2, 2**20, 2**10),  # 128 GiB for the blocks
         (2**14, 1, 2**13),  # hours
         (2**64, 2**64, 2**64),
-    ],
-)
-def test_a_file_cannot_ask_for_more_memory_or_time_than_there_is(n: int, r: int, p: int) -> None:
-    with pytest.raises(CostError, match="ask for too much memory or time"):
-        ScryptCost(n, r, p)
-
-
-def test_files_of_other_programs_are_within_the_bounds() -> None:
+    ):
+        with pytest.raises(CostError, match="ask for too much memory or time"):
+            ScryptCost(*cost)
     assert (STANDARD_COST.n, LIGHT_COST.n) == (262_144, 4_096)
     assert ScryptCost(n=2**20, r=8, p=1).n == 2**20  # a whole GiB
     assert Pbkdf2(10_000_000, b"salt").rounds == 10_000_000
