@@ -8,7 +8,7 @@ import importlib
 import inspect
 import re
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -32,54 +32,34 @@ from tests.support.engines import STATEMENT, STATEMENTS, modules, parameter_coun
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rows import each_row
 
-# Every statement is one that PostgreSQL takes too, as it is written or by its override.
-
 _OF_SQLITE_ALONE = {
-    "bridge_server.storage.backup": "VACUUM INTO makes a copy of the file",
-    "bridge_server.storage.connection": "sets a connection to the file up",
-    "bridge_server.storage.migrate": "the schema's version stands in the file's header",
-    "bridge_server.storage.restore": "examines a copy of the file",
-    "bridge_server.storage.group_commit": "begins and ends transactions, and counts the pages of the file",
-    "bridge_server.storage.sqlite": "checkpoints the write-ahead log, and sees other processes' writes",
+    "bridge_server.storage.backup",  # VACUUM INTO makes a copy of the file
+    "bridge_server.storage.connection",  # sets a connection to the file up
+    "bridge_server.storage.migrate",  # the schema's version stands in the file's header
+    "bridge_server.storage.restore",  # examines a copy of the file
+    "bridge_server.storage.group_commit",  # begins and ends transactions, and counts the pages of the file
+    "bridge_server.storage.sqlite",  # checkpoints the write-ahead log, and sees other processes' writes
 }
 """Modules that ask SQLite about its file, and what for."""
-
-_MADE_OF_ONE_TEXT = {"bridge_server.projects.store"}
-"""Modules with a function that makes several constants of one text."""
-
-_BEGINNING = re.compile(
-    rf"{STATEMENT.pattern}|\s*(?:PRAGMA|VACUUM|ATTACH|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|CREATE)\b"
-)
-_A_WORD = re.compile(
-    r"SELECT|INSERT|UPDATE|DELETE|WITH|PRAGMA|VACUUM|ATTACH|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|CREATE"
-)
-_RESULT_TYPES = {"int4", "int8", "text", "bytea", "bool"}
+_OTHER_WORDS = "PRAGMA|VACUUM|ATTACH|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|CREATE"
+_BEGINNING = re.compile(rf"{STATEMENT.pattern}|\s*(?:{_OTHER_WORDS})\b")
+_A_WORD = re.compile(rf"SELECT|INSERT|UPDATE|DELETE|WITH|{_OTHER_WORDS}")
 _PARAMETER_TYPES = {"int4", "int8", "text", "bytea"}
 
 
 @pytest.fixture
-async def connection(postgres: PostgresServer) -> AsyncIterator[Any]:
+async def prepared(postgres: PostgresServer) -> AsyncIterator[Callable[[str], Awaitable[Any]]]:
+    """Prepares a statement as PostgreSQL gets it."""
     async with connected(await postgres.database("bridge")) as connection:
-        yield connection
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    file = tmp_path / "bridge.sqlite3"
-    migrate(file, packaged_migrations())
-    return file
-
-
-async def prepared(connection: Any, sql: str) -> Any:
-    return await connection.prepare(translated(OVERRIDES.get(sql, sql)))
+        yield lambda sql: connection.prepare(translated(OVERRIDES.get(sql, sql)))
 
 
 @needs_postgres
-async def test_postgres_takes_every_statement(connection: Any) -> None:
+async def test_postgres_takes_every_statement(prepared: Callable[[str], Awaitable[Any]]) -> None:
     refused = {}
     for name, sql in STATEMENTS.items():
         try:
-            await prepared(connection, sql)
+            await prepared(sql)
         except Exception as error:  # whatever is wrong with it
             refused[name] = str(error)
 
@@ -89,59 +69,43 @@ async def test_postgres_takes_every_statement(connection: Any) -> None:
 
 @needs_postgres
 async def test_results_have_the_columns_that_sqlite_gives_and_no_type_of_another_kind(
-    connection: Any, file: Path
+    prepared: Callable[[str], Awaitable[Any]], tmp_path: Path
 ) -> None:
     different, foreign = {}, {}
-    with closing(sqlite3.connect(file)) as lite:
+    migrate(tmp_path / "bridge.sqlite3", packaged_migrations())
+    with closing(sqlite3.connect(tmp_path / "bridge.sqlite3")) as lite:
         for name, sql in STATEMENTS.items():
-            columns = (await prepared(connection, sql)).get_attributes()
-            lite.execute("BEGIN")
-            cursor = lite.execute(sql, (0,) * parameter_count(sql)) if _is_read(sql) else None
-            lite.execute("ROLLBACK")
-            expected = len(cursor.description) if cursor is not None else _returned(sql)
+            columns = (await prepared(sql)).get_attributes()
+            if sql.lstrip().startswith("SELECT"):
+                expected = len(lite.execute(sql, (0,) * parameter_count(sql)).description)
+            else:
+                _, _, returned = sql.partition("RETURNING")
+                expected = len(returned.split(",")) if returned else 0
             if len(columns) != expected:
                 different[name] = (expected, len(columns))
-            if types := {column.type.name for column in columns} - _RESULT_TYPES:
+            if types := {column.type.name for column in columns} - _PARAMETER_TYPES - {"bool"}:
                 foreign[name] = types
 
-    assert different == {}
-    assert foreign == {}
-
-
-def _is_read(sql: str) -> bool:
-    return sql.lstrip().startswith("SELECT")
-
-
-def _returned(sql: str) -> int:
-    _, _, columns = sql.partition("RETURNING")
-    return len(columns.split(",")) if columns else 0
+    assert (different, foreign) == ({}, {})
 
 
 @needs_postgres
-async def test_parameters_are_as_many_as_in_the_rooms_and_texts_bytes_or_whole_numbers(
-    connection: Any,
+async def test_parameters_are_as_many_as_in_the_rooms_and_of_their_types(
+    prepared: Callable[[str], Awaitable[Any]],
 ) -> None:
+    """A number beyond 2^31, which a client chooses, would be refused where SQLite only finds nothing."""
     different, foreign = {}, {}
+    short: dict[str, list[int]] = {}
     for name, sql in STATEMENTS.items():
-        parameters = (await prepared(connection, sql)).get_parameters()
+        parameters = (await prepared(sql)).get_parameters()
         if len(parameters) != parameter_count(sql):
             different[name] = (parameter_count(sql), len(parameters))
         if types := {kind.name for kind in parameters} - _PARAMETER_TYPES:
             foreign[name] = types
+        if numbers := [number for number, kind in enumerate(parameters, 1) if kind.name == "int4"]:
+            short[name] = numbers
 
-    assert different == {}
-    assert foreign == {}
-
-
-@needs_postgres
-async def test_a_number_that_a_client_chooses_is_never_a_short_integer(connection: Any) -> None:
-    """Numbers beyond 2^31 would be refused by the driver where SQLite only finds nothing."""
-    short: dict[str, list[int]] = {}
-    for name, sql in STATEMENTS.items():
-        for number, kind in enumerate((await prepared(connection, sql)).get_parameters(), 1):
-            if kind.name == "int4":
-                short.setdefault(name, []).append(number)
-
+    assert (different, foreign) == ({}, {})
     assert short == _SHORT_NUMBERS
 
 
@@ -166,28 +130,23 @@ _SHORT_NUMBERS = {
 }
 
 
-def test_each_override_belongs_to_one_statement() -> None:
+def test_each_override_belongs_to_one_statement_and_each_part_to_it() -> None:
     assert OVERRIDES.keys() <= set(STATEMENTS.values())
     assert len(OVERRIDES) == sum(map(len, OF_ROOMS))
-
-
-def test_a_part_that_a_statement_does_not_have_is_refused() -> None:
     with pytest.raises(ValueError, match="has no 'max'"):
         with_parts("SELECT min(id) FROM calls", {"max": "min"})
 
 
-_OF_ONE_DIALECT = (
-    r"\b(LIKE|GLOB|random\(|changes\(|last_insert_rowid|rowid|OR IGNORE|OR REPLACE|LIMIT -1|IS \?|IS NOT \?)"
+_OF_SQLITE = (
+    r"\b(LIKE|GLOB|random\(|changes\(|last_insert_rowid|rowid|OR IGNORE|OR REPLACE|LIMIT -1|IS \?|IS NOT \?"
+    r"|(json_each|json_group_array|json_extract|json_array|json_type|group_concat)\()"
 )
-_JSON_OF_SQLITE = r"\b(json_each|json_group_array|json_extract|json_array|json_type|group_concat)\("
 
 
 def test_no_statement_means_something_else_in_postgres() -> None:
     """PREPARE would take some of these: a json_each of PostgreSQL gives texts in their quotation marks."""
-    spelled = {name: OVERRIDES.get(sql, sql) for name, sql in STATEMENTS.items()}
-
-    assert [name for name, sql in spelled.items() if re.search(_OF_ONE_DIALECT, sql)] == []
-    assert [name for name, sql in spelled.items() if re.search(_JSON_OF_SQLITE, sql)] == []
+    found = [name for name, sql in STATEMENTS.items() if re.search(_OF_SQLITE, OVERRIDES.get(sql, sql))]
+    assert found == []
 
 
 def test_rows_of_an_upsert_are_taken_in_the_order_of_their_keys() -> None:
@@ -204,28 +163,30 @@ def test_rows_of_an_upsert_are_taken_in_the_order_of_their_keys() -> None:
 
 def test_statements_are_written_as_constants() -> None:
     """A statement within a function would not be prepared here, and its plan would not be looked at."""
-    elsewhere = {name: found for name in modules() if (found := _within_functions(name))}
+    of_one_text = {"bridge_server.projects.store"}  # a function makes several constants of it
+    assert {name for name in modules() if _has_statement_in_function(name)} == _OF_SQLITE_ALONE | of_one_text
 
-    assert elsewhere.keys() == _OF_SQLITE_ALONE.keys() | _MADE_OF_ONE_TEXT
 
-
-def _within_functions(module: str) -> list[str]:
+def _has_statement_in_function(module: str) -> bool:
     source = inspect.getsource(importlib.import_module(module))
     if not _A_WORD.search(source):
-        return []
-    tree = ast.parse(source)
-    return [
-        node.value
-        for function in ast.walk(tree)
+        return False
+    return any(
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and _BEGINNING.match(node.value)
+        for function in ast.walk(ast.parse(source))
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for node in ast.walk(function)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _BEGINNING.match(node.value)
-    ]
+    )
 
 
 # The shared statements as PostgreSQL takes them, and texts with U+0000.
 
 TEXTS = st.text(st.sampled_from(["\0", MARK, "0", "1", "a", "é", "🎉"]) | st.characters(codec="utf-8"))
+_CROSS_JOINS = [
+    "FROM a CROSS JOIN b JOIN c ON 1",
+    "(SELECT 1 FROM a CROSS JOIN b) AS x JOIN c ON 1",
+    "SELECT 'CROSS JOIN b ON'",
+]
 
 
 @each_row(
@@ -237,12 +198,7 @@ TEXTS = st.text(st.sampled_from(["\0", MARK, "0", "1", "a", "é", "🎉"]) | st.
         ("SELECT 'it''s ?', ?", "SELECT 'it''s ?', $1"),
         ("FROM a CROSS JOIN b ON b.x = a.x", "FROM a JOIN b ON b.x = a.x"),
         ("FROM a cross  join b ON 1 CROSS JOIN c ON 2", "FROM a JOIN b ON 1 JOIN c ON 2"),
-        ("FROM a CROSS JOIN b JOIN c ON 1", "FROM a CROSS JOIN b JOIN c ON 1"),
-        (
-            "(SELECT 1 FROM a CROSS JOIN b) AS x JOIN c ON 1",
-            "(SELECT 1 FROM a CROSS JOIN b) AS x JOIN c ON 1",
-        ),
-        ("SELECT 'CROSS JOIN b ON'", "SELECT 'CROSS JOIN b ON'"),
+        *((sql, sql) for sql in _CROSS_JOINS),
     ],
 )
 def test_a_statement_is_translated(sql: str, expected: str) -> None:
@@ -254,6 +210,3 @@ def test_every_text_comes_back(text: str) -> None:
     assert "\0" not in escaped(text)
     assert unescaped(escaped(text)) == text
     assert decoded(tuple(encoded((text, 1, None, b"\0")))) == (text, 1, None, b"\0")
-
-
-# The PostgreSQL server that tests use: databases are made once, and emptied for each test.
