@@ -56,126 +56,88 @@ def server(data_dir: Path) -> Iterator[ExitStack]:
 
 @pytest.fixture
 def asked(server: ExitStack, data_dir: Path) -> Ask:
-    """Has a request wait."""
+    """Has a web page's request wait, as the server would."""
 
-    def ask(*arguments: Any, **fields: Any) -> None:
-        asyncio.run(store(data_dir, request_of(*arguments, **fields)))
+    async def store(request: ApprovalRequest) -> None:
+        async with operations(settings_over(data_dir)) as opened:
+            await opened.approvals.add(request)
+
+    def ask(
+        approval_id: str,
+        method: str = "personal_sign",
+        subject: Any = MESSAGE,
+        *,
+        expires_in_ms: int = 60_000,
+        state: ApprovalState = ApprovalState.PENDING,
+    ) -> None:
+        now_ms, caller = SystemClock().now_ms(), Caller("192.0.2.1", "https://app.example.org", "request-1")
+        asyncio.run(store(ApprovalRequest(
+            ApprovalId(approval_id), method, Address(DEVELOPMENT_ADDRESS), orjson.dumps(subject), caller,
+            now_ms, now_ms + expires_in_ms, state,
+        )))  # fmt: skip
 
     return ask
 
 
 @pytest.fixture
 def approvals(invoke: Invoke, data_dir: Path) -> Operating:
-    return Operating(invoke, data_dir)
-
-
-def request_of(
-    approval_id: str,
-    method: str = "personal_sign",
-    subject: Any = MESSAGE,
-    *,
-    expires_in_ms: int = 60_000,
-    state: ApprovalState = ApprovalState.PENDING,
-) -> ApprovalRequest:
-    """A web page's request."""
-    now_ms = SystemClock().now_ms()
-    return ApprovalRequest(
-        ApprovalId(approval_id),
-        method,
-        Address(DEVELOPMENT_ADDRESS),
-        orjson.dumps(subject),
-        Caller("192.0.2.1", "https://app.example.org", "request-1"),
-        now_ms,
-        now_ms + expires_in_ms,
-        state,
-    )
-
-
-async def store(data_dir: Path, request: ApprovalRequest) -> None:
-    """As the server would."""
-    async with operations(settings_over(data_dir)) as opened:
-        await opened.approvals.add(request)
-
-
-def state_of(data_dir: Path, approval_id: str) -> ApprovalState:
-    """The state of a request."""
-
-    async def read() -> ApprovalState:
-        async with operations(settings_over(data_dir)) as opened:
-            found = await opened.approvals.get(ApprovalId(approval_id))
-            assert found is not None
-            return found.state
-
-    return asyncio.run(read())
+    return Operating(invoke, data_dir, "approvals")
 
 
 def test_pending_approvals_are_listed_oldest_first(approvals: Operating, asked: Ask) -> None:
     asked(NEAR, expires_in_ms=-1)
     asked("8d2c3c1a-5f0e-4d57-8f7b-2f3f0f3c9f14", state=ApprovalState.REJECTED)
-    assert approvals.text("approvals", "list") == "no request is waiting for approval\n"
-    assert approvals.json("approvals", "list") == {"approvals": []}
+    assert approvals.text("list") == "no request is waiting for approval\n"
+    assert approvals.json("list") == {"approvals": []}
     asked(SECOND, "eth_sendTransaction", TRANSACTION)
     asked(FIRST)
-
-    header, *rows = [line.split() for line in approvals.text("approvals", "list").splitlines()]
+    header, *rows = [line.split() for line in approvals.text("list").splitlines()]
 
     assert header == ["approval", "method", "account", "client", "until"]
     assert [row[:4] for row in rows] == [
         [SECOND[:8], "eth_sendTransaction", ACCOUNT, "https://app.example.org"],
         [FIRST[:8], "personal_sign", ACCOUNT, "https://app.example.org"],
     ]
-    listed = approvals.json("approvals", "list")["approvals"]
+    listed = approvals.json("list")["approvals"]
     assert [each["id"] for each in listed] == [SECOND, FIRST]
     assert listed[0]["subject"] == TRANSACTION
 
 
 def test_an_approval_is_shown_whole_and_in_words(approvals: Operating, asked: Ask) -> None:
     asked(FIRST, "eth_sendTransaction", TRANSACTION)
-
-    shown = approvals.text("approvals", "show", FIRST)
+    shown = approvals.text("show", FIRST)
 
     assert "in all    at most 1.000021 ether" in shown
     lines = dict(line.split(maxsplit=1) for line in shown.splitlines()[:9])
     assert (lines["approval"], lines["state"], lines["client"]) == (FIRST, "pending", "192.0.2.1")
     assert (lines["page"], lines["request"]) == ("https://app.example.org", "request-1")
-    assert approvals.json("approvals", "show", FIRST) | {"asked_at": "", "expires_at": ""} == {
+    assert approvals.json("show", FIRST) | {"asked_at": "", "expires_at": ""} == {
         "id": FIRST, "state": "pending", "method": "eth_sendTransaction", "account": ACCOUNT,
         "client": "192.0.2.1", "origin": "https://app.example.org", "request_id": "request-1",
         "asked_at": "", "expires_at": "", "subject": TRANSACTION,
     }  # fmt: skip
 
 
-def test_decision_is_printed_and_counts_once_and_the_beginning_of_an_id_is_enough(
-    approvals: Operating, asked: Ask, data_dir: Path
+def test_a_decision_counts_once_and_a_name_that_does_not_tell_one_from_others_decides_nothing(
+    approvals: Operating, asked: Ask
 ) -> None:
-    asked(FIRST)
-    asked(SECOND)
-
-    said = approvals.text("approvals", "approve", FIRST[:4].upper())
-    decided = approvals.json("approvals", "reject", SECOND)
-
-    assert said == f"approved: personal_sign with {ACCOUNT}\n"
-    assert (decided["id"], decided["state"]) == (SECOND, "rejected")
-    refusal = approvals.refusal("approvals", "reject", FIRST)
-    assert refusal == f"{FIRST} is not waiting any more: it is approved"
-    assert state_of(data_dir, FIRST) is ApprovalState.APPROVED
-
-
-def test_a_name_that_does_not_tell_one_from_others_decides_nothing(
-    approvals: Operating, asked: Ask, data_dir: Path
-) -> None:
-    asked(FIRST)
-    asked(NEAR)
-
+    for approval_id in (FIRST, NEAR, SECOND):
+        asked(approval_id)
+    unknown = "`bridge-server approvals list` prints the pending ones"
     for name, reason in (
         (FIRST[:8], f"several approvals begin with {FIRST[:8]}: write more of the id"),
         ("0b7", "write at least 4 characters of the approval's id"),
-        ("ffff", "there is no approval ffff: `bridge-server approvals list` prints the pending ones"),
-        ("%b7e", "there is no approval %b7e: `bridge-server approvals list` prints the pending ones"),
+        ("ffff", f"there is no approval ffff: {unknown}"),
+        ("%b7e", f"there is no approval %b7e: {unknown}"),
     ):
-        assert approvals.refusal("approvals", "approve", name) == reason
+        assert approvals.refusal("approve", name) == reason
+    assert len(approvals.json("list")["approvals"]) == 3
 
-    assert {state_of(data_dir, each) for each in (FIRST, NEAR)} == {ApprovalState.PENDING}
+    decided = approvals.json("reject", NEAR)
+    assert (decided["id"], decided["state"]) == (NEAR, "rejected")
+    assert approvals.text("approve", SECOND[:4].upper()) == f"approved: personal_sign with {ACCOUNT}\n"
+    assert approvals.refusal("reject", SECOND) == f"{SECOND} is not waiting any more: it is approved"
+    assert approvals.json("show", SECOND)["state"] == "approved"
 
 
 @pytest.mark.sqlite("whether a server runs is seen by its data directory")
@@ -185,22 +147,18 @@ def test_nothing_waits_where_the_server_was_killed(
     asked(FIRST)
     server.close()
 
-    refusal = approvals.refusal("approvals", "approve", FIRST)
-
-    assert refusal == f"{FIRST} is not waiting any more: it is expired"
-    assert approvals.text("approvals", "list") == "no request is waiting for approval\n"
+    assert approvals.refusal("approve", FIRST) == f"{FIRST} is not waiting any more: it is expired"
+    assert approvals.text("list") == "no request is waiting for approval\n"
     nowhere = Operating(invoke, tmp_path / "none").refusal("approvals", "list")
     assert "name the server's data directory" in nowhere
 
 
-async def test_a_server_signs_what_the_commands_approve(invoke: Invoke, tmp_path: Path) -> None:
+async def test_a_server_signs_what_the_commands_approve(approvals: Operating, data_dir: Path) -> None:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())  # a command's output is its own
-    async with open_desk(tmp_path / "data") as desk:
-        operating = Operating(invoke, tmp_path / "data")
+    async with open_desk(data_dir) as desk:
         asking = desk.asks("personal_sign", MESSAGE, DEVELOPMENT_ADDRESS)
         await desk.pending()
-
-        [waits] = (await asyncio.to_thread(operating.json, "approvals", "list"))["approvals"]
-        await asyncio.to_thread(operating.text, "approvals", "approve", waits["id"][:8])
+        [waits] = (await asyncio.to_thread(approvals.json, "list"))["approvals"]
+        await asyncio.to_thread(approvals.text, "approve", waits["id"][:8])
 
         assert await desk.rpc.call("personal_ecRecover", MESSAGE, await asking) == DEVELOPMENT_ADDRESS

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,6 @@ from bridge_server.storage.backup import read_record
 from tests.cli.conftest import Invoke, Operating, damaged
 from tests.support.command import watched_server
 from tests.support.server import RunningServer
-
-PASSPHRASE = "a passphrase of the test"
 
 
 def session_ids(file: Path) -> list[str]:
@@ -28,18 +27,14 @@ async def test_a_running_server_is_copied_to_a_new_file(
     target, second, taken = (tmp_path / name for name in ("copy", "second", "taken"))
     taken.write_text("precious")
 
-    said, document = operating.text("backup", target), operating.json("backup", second)
-    refused = operating.refusal("backup", taken)
-    without_place = operating.refusal("backup")
-    of_one_file = operating.refusal("backup", "file", "--keep", "3")
-
-    assert said == f"{target}: {target.stat().st_size} bytes, checked\n"
+    assert operating.text("backup", target) == f"{target}: {target.stat().st_size} bytes, checked\n"
+    assert operating.json("backup", second) == {"file": str(second), "bytes": second.stat().st_size}
     assert session_ids(target) == session_ids(second) == [session_id]
-    assert document == {"file": str(second), "bytes": second.stat().st_size}
-    assert refused == f"{taken} exists already: name a new file"
+    assert operating.refusal("backup", taken) == f"{taken} exists already: name a new file"
     assert taken.read_text() == "precious"
-    assert "name the file of the copy, or with --dir the directory of backups" in without_place
-    assert "--keep and --with-keys are for a directory" in of_one_file
+    place = "name the file of the copy, or with --dir the directory of backups"
+    assert place in operating.refusal("backup")
+    assert "--keep and --with-keys are for a directory" in operating.refusal("backup", "file", "--keep", "3")
 
 
 @pytest.fixture
@@ -55,24 +50,20 @@ def operating(tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -
 def test_the_newest_backups_stay_and_other_files_too_and_the_last_is_remembered(
     operating: Operating, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "backups"
+    folder, keeping = tmp_path / "backups", ("backup", "--dir", tmp_path / "backups", "--keep")
     assert read_record(operating.data_dir) is None
-    operating.text("backup", "--dir", folder, "--keep", "2")
+    operating.text(*keeping, "2")
     (folder / "bridge-of-mine.sqlite3").write_text("precious")
-    operating.text("backup", "--dir", folder, "--keep", "2")
-
-    made = operating.json("backup", "--dir", folder, "--keep", "2")
+    operating.text(*keeping, "2")
+    made = operating.json(*keeping, "2")
 
     assert made["file"] == str(folder / "bridge-20260102T030402Z.sqlite3")
     assert made["removed"] == [str(folder / "bridge-20260102T030400Z.sqlite3")]
-    assert sorted(file.name for file in folder.iterdir()) == [
-        "bridge-20260102T030401Z.sqlite3",
-        "bridge-20260102T030402Z.sqlite3",
-        "bridge-of-mine.sqlite3",
-    ]
+    stamps = ("20260102T030401Z", "20260102T030402Z", "of-mine")
+    assert sorted(file.name for file in folder.iterdir()) == [f"bridge-{each}.sqlite3" for each in stamps]
     assert folder.stat().st_mode & 0o077 == 0
     (folder / "bridge-20260102T030403Z.sqlite3").write_text("in the way")
-    assert "exists already" in operating.refusal("backup", "--dir", folder, "--keep", "1")
+    assert "exists already" in operating.refusal(*keeping, "1")
     assert len(list(folder.iterdir())) == 4
     last = read_record(operating.data_dir)
     assert last is not None
@@ -85,21 +76,20 @@ def test_the_newest_backups_stay_and_other_files_too_and_the_last_is_remembered(
 def test_key_files_come_and_go_with_their_backup_which_says_how_many_it_has(
     operating: Operating, tmp_path: Path
 ) -> None:
-    (tmp_path / "passphrase").write_text(PASSPHRASE)
+    (tmp_path / "passphrase").write_text("a passphrase of the test")
     folder, series = tmp_path / "without", ("--dir", tmp_path / "backups", "--with-keys", "--keep", "1")
     without = operating.text("backup", "--dir", folder, "--with-keys")
     operating.json("account", "new", "--passphrase-file", tmp_path / "passphrase")
     [key_file] = (operating.data_dir / "keystore").iterdir()
-
     with_one = operating.text("backup", *series)
     [first] = (tmp_path / "backups").glob("*.keys")
     [copied] = first.iterdir()
-    assert (copied.name, copied.read_bytes()) == (key_file.name, key_file.read_bytes())
-    assert copied.stat().st_mode & 0o077 == 0
-    second = operating.json("backup", *series)
 
     assert without.endswith(".keys: the wallet has no key files\n")
     assert with_one.endswith(".keys: 1 key file of the wallet\n")
+    assert (copied.name, copied.read_bytes()) == (key_file.name, key_file.read_bytes())
+    assert copied.stat().st_mode & 0o077 == 0
+    second = operating.json("backup", *series)
     assert not first.exists()
     assert Path(second["keys"]).exists()
 
@@ -117,10 +107,9 @@ def projects(operating: Operating) -> list[str]:
 
 
 def test_the_backup_takes_the_place_and_the_database_of_before_is_kept(
-    changed: Operating, tmp_path: Path
+    changed: Operating, tmp_path: Path, invoke: Invoke
 ) -> None:
     backup = (tmp_path / "backup.sqlite3").read_bytes()
-
     done = changed.json("restore", tmp_path / "backup.sqlite3")
 
     assert projects(changed) == ["first"]
@@ -131,12 +120,8 @@ def test_the_backup_takes_the_place_and_the_database_of_before_is_kept(
     changed.text("restore", done["kept"])
     assert projects(changed) == ["first", "second"]
 
-
-def test_a_new_machine_gets_the_backup(changed: Operating, tmp_path: Path, invoke: Invoke) -> None:
     elsewhere = Operating(invoke, tmp_path / "elsewhere")
-
     said = elsewhere.text("restore", tmp_path / "backup.sqlite3").splitlines()
-
     assert said[0].startswith(f"{tmp_path / 'elsewhere' / 'bridge.sqlite3'}: restored, ")
     assert said[1] == "there was no database before"
     assert projects(elsewhere) == ["first"]
@@ -146,7 +131,6 @@ def test_a_database_that_cannot_be_read_is_kept_with_its_log(changed: Operating,
     database = changed.data_dir / "bridge.sqlite3"
     database.write_bytes(b"not a database" * 1_000)
     database.with_name("bridge.sqlite3-wal").write_bytes(b"its log")
-
     kept = Path(changed.json("restore", tmp_path / "backup.sqlite3")["kept"])
 
     assert kept.read_bytes().startswith(b"not a database")
@@ -167,35 +151,29 @@ def test_the_log_of_a_deleted_database_is_not_applied_to_the_backup(
     database.unlink()
     log.write_bytes(left)
 
-    done = changed.json("restore", tmp_path / "backup.sqlite3")
-
-    assert done["kept"] is None
+    assert changed.json("restore", tmp_path / "backup.sqlite3")["kept"] is None
     assert [each["name"] for each in changed.json("project", "list")["projects"]] == ["First"]
     kept = changed.data_dir.glob("bridge.sqlite3.before-restore-*-wal")
     assert [each.read_bytes() for each in kept] == [left]
 
 
 def test_a_running_server_is_not_robbed_of_its_database(tmp_path: Path, invoke: Invoke) -> None:
+    operating = Operating(invoke, tmp_path / "data")
     with watched_server(tmp_path) as server:
-        operating = Operating(invoke, tmp_path / "data")
         operating.text("backup", tmp_path / "backup.sqlite3")
-
         refusal = operating.refusal("restore", tmp_path / "backup.sqlite3")
-
         assert f"another server (process {server.process.pid}) uses the data directory" in refusal
     assert not list(operating.data_dir.glob("*before-restore*"))
 
 
-def newer(file: Path) -> None:
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("PRAGMA user_version = 999")
+def run_in(file: Path, script: str) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(script)
 
 
 def other_program(file: Path) -> None:
     file.unlink()
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("CREATE TABLE things (id)")
-        connection.execute("PRAGMA user_version = 3")
+    run_in(file, "CREATE TABLE things (id); PRAGMA user_version = 3;")
 
 
 def test_another_file_is_refused_and_nothing_is_changed(changed: Operating, tmp_path: Path) -> None:
@@ -206,14 +184,15 @@ def test_another_file_is_refused_and_nothing_is_changed(changed: Operating, tmp_
         (lambda file: file.write_bytes(b"text"), "cannot be read as a database"),
         (lambda file: file.write_bytes(b""), "is no database of this server"),
         (other_program, "is no database of this server"),
-        (newer, "has schema version 999, and this program knows versions up to"),
+        (
+            partial(run_in, script="PRAGMA user_version = 999"),
+            "has schema version 999, and this program knows versions up to",
+        ),
         (damaged, "name another backup"),
     ]
-
     for spoil, fault in rows:
         file.write_bytes(sound)
         spoil(file)
-
         assert fault in changed.refusal("restore", file)
         assert database.read_bytes() == before
         assert not list(changed.data_dir.glob("bridge.sqlite3.*"))

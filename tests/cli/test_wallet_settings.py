@@ -23,11 +23,9 @@ from tests.support.rpc_client import DEVELOPMENT_ADDRESS
 from tests.support.webpush_service import base64url, from_base64url
 
 KEY = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
-WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
-NODE_URL = "https://user:open-sesame@node.example.org/v3/key-in-the-path"
-SECRET_PARTS = ("open-sesame", "key-in-the-path", KEY[:8], KEY[-8:], "speak-friend", "sausage", "yellow")
 BEHIND_A_PROXY = {"BRIDGE_PUBLIC_URL": "https://bridge.example.org"}
 WITH_KEYS = {"BRIDGE_PRIVATE_KEYS": KEY}
+OTHERS = "dev_accounts: everybody knows their keys"
 
 
 def settings(**values: Any) -> Settings:
@@ -35,45 +33,32 @@ def settings(**values: Any) -> Settings:
     return load_settings(values, None).settings
 
 
-@each_row(
-    "values",
-    [
-        *({"host": host} for host in ("127.1.2.3", "::1", "LOCALHOST")),
-        {"public_url": "http://[::1]:1/base"},
-    ],
-)
-def test_development_accounts_are_for_this_machine(values: dict[str, str]) -> None:
-    found = settings(dev_accounts=True, **values)
-
-    assert found.dev_accounts
-    assert found.way_through_a_proxy is None
+def test_development_accounts_are_for_this_machine() -> None:
+    for place in (
+        {"host": "127.1.2.3"}, {"host": "::1"}, {"host": "LOCALHOST"}, {"public_url": "http://[::1]:1/base"}
+    ):  # fmt: skip
+        found = settings(dev_accounts=True, **place)
+        assert (found.dev_accounts, found.way_through_a_proxy) == (True, None), place
 
 
 @each_row(
     ("values", "told"),
     [
-        *(
-            ({"host": host}, "dev_accounts: everybody knows their keys")
-            for host in (
-                "0.0.0.0", "::", "", "192.0.2.1", "10.0.0.1", "2001:db8::1", "bridge.example.org"
-            )
-        ),
-        *(
-            ({name: value, **token}, f"dev_accounts: everybody knows their keys, and {name} says that others")
-            for name, value in (
-                ("trusted_proxies", "127.0.0.1"),
-                ("public_url", "https://bridge.example.org"),
-                ("public_url", "http://192.0.2.1:8080"),
-            )
-            for token in ({}, {"rpc_token": "speak-friend"})
-        ),
+        *(({"host": host}, OTHERS) for host in (
+            "0.0.0.0", "::", "", "192.0.2.1", "10.0.0.1", "2001:db8::1", "bridge.example.org"
+        )),
+        *(({name: value, **token}, f"{OTHERS}, and {name} says that others")
+          for name, value in (
+              ("trusted_proxies", "127.0.0.1"), ("public_url", "https://bridge.example.org"),
+              ("public_url", "http://192.0.2.1:8080"),
+          )
+          for token in ({}, {"rpc_token": "speak-friend"})),
     ],
 )  # fmt: skip
 def test_development_accounts_are_refused_where_others_can_reach_them_unless_forced(
     load: Loading, values: dict[str, str], told: str
 ) -> None:
     fault = load.fault(dev_accounts=True, **values)
-
     assert fault.startswith(told)
     assert "dev_accounts_public" in fault
     assert settings(dev_accounts=True, dev_accounts_public=True, **values).dev_accounts
@@ -87,23 +72,20 @@ def test_keys_key_files_and_a_node_make_a_wallet(tmp_path: Path) -> None:
 
     assert not settings(data_dir=tmp_path / "none").has_wallet
     assert settings(data_dir=tmp_path).has_wallet
-    for one in ({"private_keys": KEY}, {"node_url": NODE_URL}, {"dev_accounts": True}):
+    for one in ({"private_keys": KEY}, {"node_url": "http://127.0.0.1:9"}, {"dev_accounts": True}):
         assert settings(data_dir=tmp_path / "none", **one).has_wallet
     [key] = keys_in_settings(settings(private_keys_file=str(file)))
     assert key.address == "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
 
 
 def rpc(server: WatchedServer, method: str) -> Any:
-    """The response object."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}).encode()
     request = Request(server.facts["rpc_url"], body, {"Content-Type": "application/json"})
     with urlopen(request, timeout=60) as response:
         return json.loads(response.read())
 
 
-def test_a_wallet_answers_where_the_ready_file_says_warns_of_known_keys_and_prints_no_key_of_its_node(
-    tmp_path: Path,
-) -> None:
+def test_a_wallet_answers_where_the_ready_file_says_warns_and_prints_no_key(tmp_path: Path) -> None:
     flags = ("--dev-accounts", "--node-url", "http://user:open-sesame@127.0.0.1:9/key-in-the-path")
     with watched_server(tmp_path, *flags) as server:
         accounts, error = rpc(server, "eth_accounts")["result"], rpc(server, "eth_blockNumber")["error"]
@@ -114,7 +96,7 @@ def test_a_wallet_answers_where_the_ready_file_says_warns_of_known_keys_and_prin
     assert (first["level"], first["event"]) == ("warning", "development_accounts")
     assert "never send them anything of value" in first["advice"]
     told = f"{error} {server.log()} {server.out_file.read_text()}"
-    assert not any(secret in told for secret in SECRET_PARTS)
+    assert not any(secret in told for secret in ("open-sesame", "key-in-the-path"))
 
 
 @each_row(
@@ -137,14 +119,12 @@ def test_a_wallet_behind_a_proxy_and_without_a_token_is_warned_of(
 
 
 SECRET = "c2VjcmV0LXRoYXQtbm9ib2R5LW1heS1zZWU"
-VAPID_KEY = "a" * 42 + "A"
 PRIVATE = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-RSA_PEM = rsa_key().export_key(pkcs=8).decode()
 EC_PEM = ec.generate_private_key(ec.SECP256R1()).private_bytes(*PRIVATE).decode()
 ACCOUNT = {
     "type": "service_account",
     "project_id": "demo-wallet",
-    "private_key": RSA_PEM,
+    "private_key": rsa_key().export_key(pkcs=8).decode(),
     "client_email": "pusher@demo-wallet.iam.gserviceaccount.com",
     "token_uri": "https://oauth2.googleapis.com/token",
 }
@@ -158,11 +138,9 @@ def complaints(invoke: Invoke, **settings: object) -> list[str]:
             patch.setenv(f"BRIDGE_{name.upper()}", str(value))
         result = invoke("config", "check")
     assert (result.exit_code, result.stdout) == (2, "")
-    text = result.stderr.removeprefix("bridge-server: ")
-    assert SECRET not in text
-    assert "PRIVATE KEY-----\n" not in text
-    assert VAPID_KEY[:20] not in text
-    return text.splitlines()
+    assert SECRET not in result.stderr
+    assert "PRIVATE KEY-----\n" not in result.stderr
+    return result.stderr.removeprefix("bridge-server: ").splitlines()
 
 
 def test_credentials_of_push_services_that_cannot_be_used_are_refused(invoke: Invoke, tmp_path: Path) -> None:
@@ -183,7 +161,6 @@ def test_credentials_of_push_services_that_cannot_be_used_are_refused(invoke: In
         *(("", {**apns, "apns_key": each}, f"apns_key: {each} cannot be read: ")
           for each in (directory, missing)),
     ]  # fmt: skip
-
     for content, given, named in rows:
         file.write_text(content, "ascii")
         (line,) = complaints(invoke, **given)
@@ -193,14 +170,12 @@ def test_credentials_of_push_services_that_cannot_be_used_are_refused(invoke: In
 @each_row(
     ("settings", "named"),
     [
-        (
-            {"fcm_credentials": "/", "apns_key": "/", "vapid_private_key": SECRET, "vapid_subject": "nobody"},
-            ["fcm_credentials", "apns_key", "vapid_private_key", "vapid_subject"],
-        ),
+        ({"fcm_credentials": "/", "apns_key": "/", "vapid_private_key": SECRET, "vapid_subject": "nobody"},
+         ["fcm_credentials", "apns_key", "vapid_private_key", "vapid_subject"]),
         ({"vapid_subject": "mailto:you@example.org"}, ["vapid_subject"]),
         (SOUND_APNS, ["apns_key_id", "apns_team_id", "apns_topic"]),
     ],
-)
+)  # fmt: skip
 def test_each_fault_of_push_settings_has_its_line(
     invoke: Invoke, settings: dict[str, str], named: list[str]
 ) -> None:
@@ -219,14 +194,12 @@ def test_a_new_pair_of_keys_fits_together_and_its_printed_settings_can_be_pasted
 ) -> None:
     pairs = [json.loads(invoke("keys", "vapid", "--json").stdout) for _ in range(2)]
     printed = invoke("keys", "vapid")
-    lines = [line for line in printed.stdout.splitlines() if "=" in line and not line.startswith("#")]
-    named = (line.removeprefix("BRIDGE_").partition("=") for line in lines)
-    pasted = {name.lower(): value for name, _, value in named}
+    named = re.findall("^BRIDGE_([A-Z_]+)=(.*)$", printed.stdout, re.MULTILINE)
+    pasted = {name.lower(): value for name, value in named}
     account, key = tmp_path / "account.json", tmp_path / "AuthKey.p8"
     account.write_bytes(orjson.dumps(ACCOUNT))
     key.write_text(EC_PEM, "ascii")
     set_up(fcm_credentials=account, apns_key=key, **SOUND_APNS, **pasted)
-
     result = invoke("config", "check")
 
     for pair in pairs:
