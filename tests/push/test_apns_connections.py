@@ -1,7 +1,6 @@
 """The one connection to APNs: shared by all pushes, replaced when it ends, and no push is lost with it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import h2.errors
@@ -57,7 +56,7 @@ async def test_a_push_that_is_given_up_passes_its_turn_on(when: str) -> None:
             await asyncio.sleep(0)
         taken(apns.service, apns.service.held[0])
 
-        assert await asyncio.gather(*[first, patient]) == [DELIVERED, DELIVERED]
+        assert await asyncio.gather(first, patient) == [DELIVERED, DELIVERED]
 
 
 async def test_a_hang_times_out_and_harms_no_other(apns: Apns, pass_time: PassTime) -> None:
@@ -90,60 +89,51 @@ async def test_a_connection_that_has_said_nothing_is_not_used_again(apns: Apns, 
     assert len(apns.service.connections) == 2
 
 
-async def test_a_stream_that_is_reset_is_a_failure_of_its_own(apns: Apns) -> None:
-    apns.service.script.append(reset)
-
-    assert await apns.push() == Outcome(Verdict.FAILED, "the server reset the request")
-    assert await apns.push() == DELIVERED
-    assert len(apns.service.connections) == 1
-
-
-async def test_a_stream_that_was_refused_unread_is_tried_again_at_once(apns: Apns) -> None:
+async def test_a_stream_that_is_reset_is_a_failure_and_one_that_was_refused_unread_is_tried_again(
+    apns: Apns,
+) -> None:
     def refuse(_: ApnsService, stream: ServerStream) -> None:
         stream.reset(h2.errors.ErrorCodes.REFUSED_STREAM)
 
+    apns.service.script.append(reset)
+    assert await apns.push() == Outcome(Verdict.FAILED, "the server reset the request")
     apns.service.script.append(refuse)
     assert await apns.push() == DELIVERED
-
+    assert len(apns.service.connections) == 1
     apns.service.script.extend([refuse] * 3)
     assert (await apns.push()).verdict is Verdict.FAILED
 
 
-async def close_while_idle(apns: Apns) -> None:
-    apns.service.connections[0].close()
-    await apns.service.connections[0].closed
-
-
-async def go_away_while_idle(apns: Apns) -> None:
-    apns.service.connections[0].go_away(1)
-    await apns.service.connections[0].closed
-
-
-async def break_off(apns: Apns) -> None:
-    apns.service.connections[0].abort()
-
-
-async def use_up_stream_numbers(apns: Apns) -> None:
-    """No public door reaches two thousand million requests."""
-    assert apns.provider._client is not None
-    assert apns.provider._client._current is not None
-    apns.provider._client._current._h2.highest_outbound_stream_id = 2**31 - 1
-
-
-@pytest.mark.parametrize("end", [close_while_idle, go_away_while_idle, break_off, use_up_stream_numbers])
-async def test_an_ended_connection_is_replaced(apns: Apns, end: Callable[[Apns], Awaitable[None]]) -> None:
+@pytest.mark.parametrize("end", ["closed", "gone away", "broken off", "used up"])
+async def test_an_ended_connection_is_replaced(apns: Apns, end: str) -> None:
     await apns.push()
-    await end(apns)
+    (connection,) = apns.service.connections
+    if end == "used up":  # no public door reaches two thousand million requests
+        assert apns.provider._client is not None
+        assert apns.provider._client._current is not None
+        apns.provider._client._current._h2.highest_outbound_stream_id = 2**31 - 1
+    elif end == "broken off":
+        connection.abort()
+    else:
+        if end == "closed":
+            connection.close()
+        else:
+            connection.go_away(1)
+        await connection.closed
 
     assert await apns.push_many(50) == [DELIVERED] * 50
     assert len(apns.service.connections) == 2
 
 
-async def test_a_connection_that_breaks_under_many_loses_none_of_them(apns: Apns) -> None:
+@pytest.mark.parametrize("end", ["it breaks", "noise"])
+async def test_a_connection_that_breaks_under_many_loses_none_of_them(apns: Apns, end: str) -> None:
     await apns.push()
     pushes = await begun(apns, 20)
 
-    apns.service.connections[0].abort()
+    if end == "noise":
+        apns.service.connections[0].write(b"\x00\x00\x01\x00\x00\x00\x00\x00\x00\xff")  # DATA on stream 0
+    else:
+        apns.service.connections[0].abort()
 
     assert await asyncio.gather(*pushes) == [DELIVERED] * 20
     assert len(apns.service.connections) == 2
@@ -170,13 +160,11 @@ async def test_a_goaway_has_taken_pushes_answered_and_sends_others_elsewhere(
 ) -> None:
     await apns.push()
     pushes = await go_away_under_way(apns, answered, held=5)
-    elsewhere = await asyncio.gather(*pushes[answered:])
 
+    assert await asyncio.gather(*pushes[answered:]) == [DELIVERED] * (5 - answered)
     for stream in apns.service.held[:answered]:
         refusal("Unregistered")(apns.service, stream)
     late = await asyncio.gather(*pushes[:answered])
-
-    assert elsewhere == [DELIVERED] * (5 - answered)
     assert [outcome.verdict for outcome in late] == [Verdict.GONE] * answered
     await apns.service.connections[0].closed
     assert await apns.push() == DELIVERED
@@ -190,15 +178,6 @@ async def test_pushes_that_wait_for_their_turn_move_to_the_fresh_connection() ->
         waiting = [asyncio.create_task(apns.push()) for _ in range(5)]
 
         assert await asyncio.gather(first, *waiting) == [DELIVERED] * 6
-
-
-async def test_noise_on_the_connection_loses_nothing(apns: Apns) -> None:
-    await apns.push()
-    (push,) = await begun(apns, 1)
-
-    apns.service.connections[0].write(b"\x00\x00\x01\x00\x00\x00\x00\x00\x00\xff")  # DATA on stream 0
-
-    assert await push == DELIVERED
 
 
 async def test_a_huge_answer_is_cut_and_its_stream_reset(apns: Apns) -> None:
@@ -236,30 +215,22 @@ async def test_bodies_wait_for_the_windows_of_the_service(apns: Apns) -> None:
 
 
 async def test_a_connection_is_not_trusted_after_ten_silent_minutes(apns: Apns, pass_time: PassTime) -> None:
-    connections = []
-    for seconds in (0, 590, 600):
+    for seconds, connections in ((0, 1), (590, 1), (600, 2)):
         await pass_time(seconds)
         assert await apns.push() == DELIVERED
-        connections.append(len(apns.service.connections))
-
-    assert connections == [1, 1, 2]
+        assert len(apns.service.connections) == connections
 
 
-async def test_untrusted_certificate_is_a_failure() -> None:
+async def test_an_untrusted_certificate_a_closed_port_and_a_server_without_tls_are_failures() -> None:
     async with opened_apns(trusted=False) as apns:
-        assert await apns.push() == Outcome(
-            Verdict.FAILED, "the certificate is not valid: self-signed certificate"
-        )
+        told = "the certificate is not valid: self-signed certificate"
+        assert await apns.push() == Outcome(Verdict.FAILED, told)
         assert apns.service.received == []
-
-
-async def test_a_closed_port_and_a_server_without_tls_are_failures() -> None:
-    async with (
-        open_receiver() as receiver,
-        opened_apns(endpoint=f"https://127.0.0.1:{receiver.port}") as apns,
-    ):
-        without_tls = await apns.push()
-    async with opened_apns(endpoint=f"https://127.0.0.1:{receiver.port}") as apns:
+    async with open_receiver() as receiver:
+        endpoint = f"https://127.0.0.1:{receiver.port}"
+        async with opened_apns(endpoint=endpoint) as apns:
+            without_tls = await apns.push()
+    async with opened_apns(endpoint=endpoint) as apns:
         closed = await apns.push()
 
     assert (without_tls.verdict, closed.verdict) == (Verdict.FAILED, Verdict.FAILED)
