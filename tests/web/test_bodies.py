@@ -11,7 +11,7 @@ from aiohttp.test_utils import make_mocked_request
 from bridge_server.web import bodies as opaque_body
 from bridge_server.web.bodies import parse_object
 from bridge_server.web.prefer import Wait, wanted_wait
-from tests.support.asking import ask, ask_raw, spell
+from tests.support.asking import Answer, ask, ask_raw, spell
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.web.table import WITH_A_BODY
@@ -25,6 +25,19 @@ def body_of(size: int) -> bytes:
     return start + b"x" * (size - len(start) - len(end)) + end
 
 
+async def put(
+    server: RunningServer,
+    body: bytes,
+    headers: dict[str, str] | None = None,
+    content_type: str | None = "application/json",
+) -> Answer:
+    """The answer to an update of a new session, which has a payload only if it was taken."""
+    path = f"/session/{await server.open_session()}"
+    answer = await ask(server, "PUT", path, body, headers, content_type=content_type)
+    assert (await ask(server, "GET", path)).status == (200 if answer.status == 200 else 204)
+    return answer
+
+
 @pytest.fixture
 async def path(server: RunningServer) -> str:
     return f"/session/{await server.open_session()}"
@@ -35,18 +48,18 @@ async def pieces(body: bytes) -> AsyncIterator[bytes]:
         yield body[start : start + 10_000]
 
 
-@each_row(("size", "status"), [(LIMIT + 1, 413), (LIMIT, 200)])
-async def test_a_body_has_a_limit_whether_it_is_declared_or_in_chunks(
-    server: RunningServer, size: int, status: int
+async def test_a_body_has_a_limit_whether_it_is_declared_or_in_chunks_or_not_read_and_before_it_comes(
+    server: RunningServer, path: str
 ) -> None:
-    headers = {"Content-Type": "application/json"}
-    for body in (body_of(size), pieces(body_of(size))):
-        path = f"/session/{await server.open_session()}"
-
-        async with server.client.put(server.url + path, data=body, headers=headers) as response:
+    for size, status in ((LIMIT + 1, 413), (LIMIT, 200)):
+        assert (await put(server, body_of(size))).status == status
+        chunked, headers = pieces(body_of(size)), {"Content-Type": "application/json"}
+        async with server.client.put(server.url + path, data=chunked, headers=headers) as response:
             assert response.status == status
-
         assert (await ask(server, "GET", path)).status == (200 if status == 200 else 204)
+    (await ask(server, "POST", "/session/new", body_of(LIMIT + 1))).problem(413)
+    request = spell("PUT", path, b"", b"Content-Length: 999999999999", b"Content-Type: application/json")
+    (await ask_raw(server, request)).problem(413)
 
 
 @each_row(("method", "route"), WITH_A_BODY)
@@ -54,41 +67,24 @@ async def test_every_route_refuses_a_large_body_and_one_that_is_no_json(
     server: RunningServer, method: str, route: str
 ) -> None:
     limit = 65_536 if route in ("/new", "/push") else LIMIT
-
     large = await ask(server, method, route, body_of(limit + 1))
     text = await ask(server, method, route, b"{}", content_type="text/plain")
     undeclared = await ask(server, method, route, b"{}", content_type=None)
-
     assert str(limit) in large.problem(413)["detail"]
     text.problem(415)
     undeclared.problem(400)
-
-
-async def test_a_route_that_reads_no_body_refuses_a_large_one(server: RunningServer) -> None:
-    (await ask(server, "POST", "/session/new", body_of(LIMIT + 1))).problem(413)
-
-
-async def test_too_large_a_length_is_refused_before_the_body_comes(server: RunningServer, path: str) -> None:
-    request = spell("PUT", path, b"", b"Content-Length: 999999999999", b"Content-Type: application/json")
-
-    (await ask_raw(server, request)).problem(413)
 
 
 async def test_a_body_that_stops_coming_is_408(
     server: RunningServer, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bridge_server.web.middleware._BODY_TIMEOUT_SECONDS", 0.05)
-    request = spell("PUT", path, b"", b"Content-Length: 50") + b'{"encry'
-
-    answer = await ask_raw(server, request)
-
-    answer.problem(408)
+    (await ask_raw(server, spell("PUT", path, b"", b"Content-Length: 50") + b'{"encry')).problem(408)
 
 
 async def test_a_body_where_none_is_read_is_ignored(server: RunningServer, path: str) -> None:
     for method, status in (("GET", 204), ("DELETE", 200)):
         answer = await ask(server, method, path, b"\xff not JSON or gzip", {"Content-Encoding": "gzip"})
-
         assert answer.status == status
 
 
@@ -107,32 +103,19 @@ NO_JSON = [
 async def test_a_body_is_declared_as_json_or_not_at_all(
     server: RunningServer, content_type: str | None, status: int
 ) -> None:
-    path = f"/session/{await server.open_session()}"
-
-    answer = await ask(server, "PUT", path, _BODY, content_type=content_type)
-
-    assert answer.status == status
-    assert (await ask(server, "GET", path)).status == (200 if status == 200 else 204)
+    assert (await put(server, _BODY, content_type=content_type)).status == status
 
 
 @each_row(
     ("encoding", "body"),
     [
-        ("GZIP", gzip.compress(_BODY)),
-        ("gzip", gzip.compress(bytes(40_000_000))),
-        ("deflate", b"\x00"),
-        ("br", b"not br"),
-        ("nonsense", _BODY),
+        ("GZIP", gzip.compress(_BODY)), ("gzip", gzip.compress(bytes(40_000_000))), ("deflate", b"\x00"),
+        ("br", b"not br"), ("nonsense", _BODY),
     ],
     ids=["gzip", "a bomb", "broken deflate", "br", "nonsense"],
-)
+)  # fmt: skip
 async def test_an_encoded_body_is_415(server: RunningServer, encoding: str, body: bytes) -> None:
-    path = f"/session/{await server.open_session()}"
-
-    answer = await ask(server, "PUT", path, body, {"Content-Encoding": encoding})
-
-    answer.problem(415)
-    assert (await ask(server, "GET", path)).status == 204
+    (await put(server, body, {"Content-Encoding": encoding})).problem(415)
 
 
 DEEPEST = 64
@@ -187,53 +170,33 @@ REFUSED: dict[str, bytes] = {
 
 @each_row("body", REFUSED.values(), ids=REFUSED.keys())
 async def test_a_body_that_is_not_strictly_a_json_object_is_400(server: RunningServer, body: bytes) -> None:
-    session_id = await server.open_session()
-
-    answer = await ask(server, "PUT", f"/session/{session_id}", body)
-
-    assert "errors" not in answer.problem(400)
-    assert (await ask(server, "GET", f"/session/{session_id}")).status == 204
+    assert "errors" not in (await put(server, body)).problem(400)
 
 
-@each_row(
-    "body",
-    [
-        nested(DEEPEST, "[", "]"),
-        b'{"encryptionPayload":{},"x":' + b"[" * 63 + b"]" * 63 + b',"y":[[{}]]}',
-        member('"' + "[{" * 1_000 + '"'),
-        member("{" + ",".join(f'"{n}":[{{}}]' for n in range(500)) + "}"),
-        b" \t\r\n" + member('"a"') + b" \t\r\n",
-        member('{"a":1e308,"b":-1e-400}'),
-        member('{"a":1,"A":1,"\\u0001":1}'),
+TAKEN: dict[str, bytes] = {
+    "arrays as deep as allowed": nested(DEEPEST, "[", "]"),
+    "what is ignored as deep": b'{"encryptionPayload":{},"x":' + b"[" * 63 + b"]" * 63 + b',"y":[[{}]]}',
+    "brackets in a string": member('"' + "[{" * 1_000 + '"'),
+    "many brackets side by side": member("{" + ",".join(f'"{n}":[{{}}]' for n in range(500)) + "}"),
+    "space around": b" \t\r\n" + member('"a"') + b" \t\r\n",
+    "a large and a tiny number": member('{"a":1e308,"b":-1e-400}'),
+    "names that differ a little": member('{"a":1,"A":1,"\\u0001":1}'),
+    "names of other languages' objects":
         b'{"encryptionPayload":"","ENCRYPTIONPAYLOAD":1,"__proto__":{},"constructor":null}',
-    ],
-    ids=[
-        "arrays as deep as allowed", "what is ignored as deep as allowed", "brackets in a string",
-        "many brackets side by side", "space around", "a large and a tiny number",
-        "names that differ a little", "names of other languages' objects",
-    ],
-)  # fmt: skip
+}  # fmt: skip
+
+
+@each_row("body", TAKEN.values(), ids=TAKEN.keys())
 async def test_every_strict_json_object_is_taken(server: RunningServer, body: bytes) -> None:
-    session_id = await server.open_session()
-
-    answer = await ask(server, "PUT", f"/session/{session_id}", body)
-
-    assert answer.status == 200
+    assert (await put(server, body)).status == 200
 
 
 async def test_a_detail_says_what_was_wrong(server: RunningServer) -> None:
-    session_id = await server.open_session()
-    details = {
-        body: (await ask(server, "PUT", f"/session/{session_id}", body)).problem(400)["detail"]
-        for body in (b"", b"[]", b"1", b'{"a":1,"a":1}', REFUSED["1,000 deep"], b"{")
-    }
-
-    assert "empty" in details[b""]
-    assert "an array" in details[b"[]"]
-    assert "a number" in details[b"1"]
-    assert "'a' twice" in details[b'{"a":1,"a":1}']
-    assert "deeper than 64" in details[REFUSED["1,000 deep"]]
-    assert "line 1 column 2" in details[b"{"]
+    for body, words in (
+        (b"", "empty"), (b"[]", "an array"), (b"1", "a number"), (b'{"a":1,"a":1}', "'a' twice"),
+        (REFUSED["1,000 deep"], "deeper than 64"), (b"{", "line 1 column 2"),
+    ):  # fmt: skip
+        assert words in (await put(server, body)).problem(400)["detail"], words
 
 
 @pytest.mark.parametrize(
@@ -250,9 +213,7 @@ async def test_only_many_values_are_read_beside_the_loop(
         return parse_object(body, **options)
 
     monkeypatch.setattr(opaque_body, "parse_object", note_thread)
-
     await ask(server, "PUT", path, member(content))
-
     assert threads == [is_beside]
 
 

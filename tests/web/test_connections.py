@@ -71,7 +71,6 @@ async def test_exempt_clients_and_proxies_may_have_more(address: str) -> None:
         with ExitStack() as stack:
             open_from(stack, server, address, 5)
             await server.until(lambda connections: connections.open == 5)
-
             assert (await answer_to(server, address)).endswith(b"hello")
         await server.until(lambda connections: connections.open == 0)
 
@@ -106,7 +105,6 @@ async def test_a_connection_that_asks_nothing_in_its_time_is_closed(said: bytes)
     async with guarded(greet, head_seconds=0.3) as server:
         with client(server.port, SOMEBODY, said) as connection:
             assert await everything_from(connection) == b""
-
         assert server.connections.silent == 1
 
 
@@ -139,28 +137,16 @@ async def until_all_were_judged(stack: ExitStack, server: Guarded) -> None:
     assert await everything_from(latest) == b""  # the last one to be closed
 
 
-async def test_a_connection_that_has_asked_once_may_be_silent_for_longer() -> None:
-    async with guarded(greet) as server:
-        with ExitStack() as stack:
-            idle = await asked_once(stack, server, SOMEBODY)
-
-            await until_all_were_judged(stack, server)
-
-            idle.sendall(get("/", "Connection: close"))
-            assert (await everything_from(idle)).endswith(b"hello")
-        assert server.connections.silent == 1
-
-
-async def test_a_connection_that_waits_for_an_answer_is_not_silent() -> None:
+async def test_a_connection_that_has_asked_once_may_be_silent_for_longer_and_one_that_waits_is_not() -> None:
     holding = Holding()
     async with guarded(holding.answer) as server:
         with ExitStack() as stack:
-            waiting = await held(stack, server)
-
+            idle, waiting = await asked_once(stack, server, SOMEBODY), await held(stack, server)
             await until_all_were_judged(stack, server)
-
             holding.let_go.set()
-            assert (await everything_from(waiting)).endswith(b"hello")
+            idle.sendall(get("/", "Connection: close"))
+            for connection in (idle, waiting):
+                assert (await everything_from(connection)).endswith(b"hello")
         assert server.connections.silent == 1
 
 
@@ -227,30 +213,25 @@ async def test_a_new_connection_is_served_when_all_others_are_busy() -> None:
     async with guarded(holding.answer, in_all=2) as server:
         with ExitStack() as stack:
             busy = [await held(stack, server) for _ in range(2)]
-
             assert (await answer_to(server, EXEMPT)).endswith(b"hello")
-
             holding.let_go.set()
             for connection in busy:
                 assert (await everything_from(connection)).endswith(b"hello")
 
 
-async def test_an_unknown_aiohttp_serves_without_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unknown_aiohttp_is_found_out_and_serves_without_guard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ("_current_request", "_messages", "_request_count")
+    assert aiohttp_internals.has_known_attributes(web.RequestHandler)
+    assert not aiohttp_internals.has_known_attributes(type("Handler", (), dict.fromkeys(names)))
     monkeypatch.setattr(connection_module.Connection, "__init__", None)
     with capture_logs() as lines:
         async with guarded(greet, per_address=1) as server:
             with ExitStack() as stack:
                 open_from(stack, server, SOMEBODY, 3)
                 assert (await answer_to(server, SOMEBODY)).endswith(b"hello")
-
     assert {line["event"] for line in lines} == {"connections_not_guarded"}
-
-
-def test_an_aiohttp_that_lacks_a_private_attribute_is_found_out() -> None:
-    names = ("_current_request", "_messages", "_request_count")
-
-    assert aiohttp_internals.has_known_attributes(web.RequestHandler)
-    assert not aiohttp_internals.has_known_attributes(type("Handler", (), dict.fromkeys(names)))
 
 
 async def test_connections_are_guarded_without_private_names(monkeypatch: pytest.MonkeyPatch) -> None:
