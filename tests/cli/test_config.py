@@ -12,15 +12,11 @@ from tests.support.command import watched_server
 from tests.support.rows import each_row
 
 
-def rows(out: str) -> dict[str, list[str]]:
-    return {line.split()[0]: line.split()[1:] for line in out.splitlines()}
-
-
 def checked(invoke: Invoke, *arguments: str | Path) -> dict[str, list[str]]:
     """The rows of settings that can be used."""
     result = invoke("config", "check", *arguments)
     assert (result.exit_code, result.stderr) == (0, "")
-    return rows(result.stdout)
+    return {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()}
 
 
 def write(folder: Path, toml: str) -> Path:
@@ -34,39 +30,31 @@ def test_every_setting_is_listed_with_its_value_and_origin(
 ) -> None:
     file = write(tmp_path, 'host = "0.0.0.0"')
     set_up(max_wait=7, access_log="yes", trusted_proxies="10.0.0.0/8,::1")
-
     table = checked(invoke, "--config", file, "--data-dir", tmp_path)
     facts = json.loads(invoke("config", "check", "--json", "--config", file, "--data-dir", tmp_path).stdout)
 
     assert list(table) == list(facts) == list(Settings.model_fields)
-    assert table["host"] == ['"0.0.0.0"', "file", str(file)]
-    assert table["max_wait"] == ["7", "environment", "BRIDGE_MAX_WAIT"]
-    assert table["data_dir"] == [f'"{tmp_path}"', "flag", "--data-dir"]
-    assert table["port"] == ["8080", "default"]
-    assert table["public_url"] == ["none", "default"]
-    assert table["quota_exempt"] == ['["127.0.0.0/8",', '"::1/128"]', "default"]
-    assert table["test"] == ["false", "default"]
+    expected = {
+        "host": ['"0.0.0.0"', "file", str(file)], "max_wait": ["7", "environment", "BRIDGE_MAX_WAIT"],
+        "data_dir": [f'"{tmp_path}"', "flag", "--data-dir"], "port": ["8080", "default"],
+        "public_url": ["none", "default"], "test": ["false", "default"],
+        "quota_exempt": ['["127.0.0.0/8",', '"::1/128"]', "default"],
+    }  # fmt: skip
+    assert {name: table[name] for name in expected} == expected
     assert facts["max_wait"] == {"value": 7, "origin": "environment BRIDGE_MAX_WAIT"}
     assert facts["metrics_port"] == {"value": None, "origin": "default"}
     assert (facts["access_log"]["value"], facts["trusted_proxies"]["value"]) == (True, "10.0.0.0/8, ::1/128")
+    set_up(config=write(tmp_path, "port = 7"))
+    assert checked(invoke)["port"][0] == "7"
 
 
 def test_a_toml_file_takes_the_values_as_they_are_printed(invoke: Invoke, tmp_path: Path) -> None:
-    lines = invoke("config", "check", "--data-dir", tmp_path).stdout.splitlines()
-    found = [re.fullmatch(r"(\w+) +(.*?) +default", line) for line in lines]
-    defaults = {each[1]: each[2] for each in found if each is not None}
-    given = {name: value for name, value in defaults.items() if value not in ("none", "(set)")}
-
-    written = write(tmp_path, "\n".join(f"{name} = {value}" for name, value in given.items()))
+    printed = invoke("config", "check", "--data-dir", tmp_path).stdout
+    defaults = re.findall(r"^(\w+) +(.*?) +default$", printed, re.MULTILINE)
+    given = [f"{name} = {value}" for name, value in defaults if value not in ("none", "(set)")]
 
     assert len(given) > 60
-    checked(invoke, "--config", written, "--data-dir", tmp_path)
-
-
-def test_the_file_may_be_named_by_the_environment(invoke: Invoke, set_up: SetUp, tmp_path: Path) -> None:
-    set_up(config=write(tmp_path, "port = 7"))
-
-    assert checked(invoke)["port"][0] == "7"
+    checked(invoke, "--config", write(tmp_path, "\n".join(given)), "--data-dir", tmp_path)
 
 
 def test_a_secret_in_a_file_is_shown_as_that_file_and_unknown_variables_are_mentioned(
@@ -74,10 +62,8 @@ def test_a_secret_in_a_file_is_shown_as_that_file_and_unknown_variables_are_ment
 ) -> None:
     (tmp_path / "secret").write_text("of-the-operator")
     set_up(admin_token_file=tmp_path / "secret", port_file=8081)
-
     for form in ((), ("--json",)):
         shown = invoke("config", "check", *form)
-
         assert shown.exit_code == 0
         assert f"file {tmp_path / 'secret'} of environment BRIDGE_ADMIN_TOKEN_FILE" in shown.stdout
         assert "of-the-operator" not in shown.output
@@ -85,23 +71,13 @@ def test_a_secret_in_a_file_is_shown_as_that_file_and_unknown_variables_are_ment
         assert "PORT_FILE" not in shown.stdout
 
 
-def test_a_setting_that_cannot_be_used_fails_with_exit_code_2_and_one_line(
+def test_the_list_has_every_setting_and_a_value_that_cannot_be_used_is_no_obstacle_but_to_its_check(
     invoke: Invoke, set_up: SetUp
 ) -> None:
-    set_up(port=65536)
-
-    result = invoke("config", "check")
-
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert result.stderr.startswith("bridge-server: port (environment BRIDGE_PORT)")
-
-
-def test_the_list_has_every_setting_with_its_variable_default_and_meaning(
-    invoke: Invoke, set_up: SetUp
-) -> None:
-    set_up(port="no number")  # is no obstacle
+    set_up(port="no number")
     listed = json.loads(invoke("config", "list", "--json").stdout)["settings"]
     lines = invoke("config", "list").stdout.splitlines()
+    result = invoke("config", "check")
 
     assert {row["name"] for row in listed} == set(Settings.model_fields)
     port = {"name": "port", "variable": "BRIDGE_PORT", "default": 8080,
@@ -110,6 +86,8 @@ def test_the_list_has_every_setting_with_its_variable_default_and_meaning(
     assert all(row["description"] for row in listed)
     assert lines[0].split() == ["setting", "default", "meaning"]
     assert any(line.split()[:2] == ["port", "8080"] for line in lines)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert result.stderr.startswith("bridge-server: port (environment BRIDGE_PORT)")
 
 
 def test_set_flag_wins_over_environment_and_file_and_the_later_one_over_the_earlier(
@@ -117,18 +95,12 @@ def test_set_flag_wins_over_environment_and_file_and_the_later_one_over_the_earl
 ) -> None:
     set_up(max_wait=7)
     file = write(tmp_path, "max_wait = 8\nmax_devices = 9")
-    flags = (
-        "max_wait=4",
-        "max_wait=5",
-        "rpc-origins=http://a.example",
-        "public_url=https://example.org/?a=b",
-    )
-
+    flags = ("max_wait=4", "max_wait=5", "rpc-origins=http://a.example", "public_url=https://a.example/?a=b")
     table = checked(invoke, "--config", file, *(word for flag in flags for word in ("--set", flag)))
 
     assert table["max_wait"] == ["5", "flag", "--set", "max_wait"]
     assert table["rpc_origins"] == ['["http://a.example"]', "flag", "--set", "rpc_origins"]
-    assert table["public_url"][0] == '"https://example.org/?a=b"'
+    assert table["public_url"][0] == '"https://a.example/?a=b"'
     assert table["max_devices"][0] == "9"
 
 
@@ -146,7 +118,6 @@ def test_unusable_set_flag_is_one_line_and_exit_code_2(
     invoke: Invoke, tmp_path: Path, arguments: Sequence[str], line: str
 ) -> None:
     result = invoke("serve", "--data-dir", tmp_path / "data", *arguments)
-
     assert (result.exit_code, result.stdout) == (2, "")
     (printed,) = result.stderr.splitlines()
     assert printed.startswith(f"bridge-server: {line}")

@@ -30,7 +30,6 @@ def test_the_version_is_1_and_three_numbers_as_text_and_as_json(invoke: Invoke) 
 def test_the_help_has_a_short_line_for_each_command_under_five_headings(invoke: Invoke) -> None:
     _, *sections = re.split(r"^(?=\w+:$)", invoke("--help").stdout, flags=re.MULTILINE)
     assert invoke("-h").stdout == invoke("--help").stdout
-
     lines = {heading: rest for heading, *rest in (each.strip().splitlines() for each in sections[1:])}
     assert list(lines) == ["Run:", "Notify:", "Wallet:", "Operate:", "Tools:"]
     every = [line for section in lines.values() for line in section]
@@ -41,7 +40,6 @@ def test_the_help_has_a_short_line_for_each_command_under_five_headings(invoke: 
 
 def test_without_a_command_that_it_knows_the_program_says_how_to_name_one(invoke: Invoke) -> None:
     nothing, option, unknown = run_command(), run_command("--port", "0"), invoke("nonsense")
-
     assert (nothing.exit_code, nothing.out, option.exit_code, option.out) == (2, "", 2, "")
     assert "\nRun:\n" in nothing.err
     assert nothing.err.endswith("name a command; `bridge-server serve` starts a server\n")
@@ -77,7 +75,6 @@ def test_every_command_has_help_of_whole_sentences(invoke: Invoke) -> None:
     paths = list(every_command())
     for path in paths:
         result = invoke(*path, "--help")
-
         assert result.exit_code == 0, path
         assert result.stdout.startswith(f"Usage: bridge-server {' '.join(path)} "), path
         _, _, listed = result.stdout.partition("\nCommands:\n")
@@ -111,7 +108,6 @@ def test_a_command_says_that_its_output_cannot_be_written() -> None:
             [*COMMAND, "openapi"],
             env=environment_without_settings(), stdout=full, stderr=subprocess.PIPE, timeout=30, check=False,
         )  # fmt: skip
-
     said = done.stderr.decode()
     assert said == "bridge-server: standard output cannot be written: No space left on device\n"
     assert done.returncode == 2
