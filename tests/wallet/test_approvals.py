@@ -17,16 +17,14 @@ from tests.ethereum.typed_data_examples import mail, one_value
 from tests.support.asking import ask
 from tests.support.clock import PassTime
 from tests.support.engines import settings_over
-from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcError, result_of
-from tests.wallet.rig import Desk, open_desk, open_rig
+from tests.support.rpc_client import result_of
+from tests.wallet.rig import ALICE, BOB, Desk, open_desk, open_rig, transaction
 
-ADDRESS = DEVELOPMENT_ADDRESS
-OTHER = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
 KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 LOCKABLE = "0x2c7536e3605d9c16a7a3d7b1898e529396a65c23"
 PASSPHRASE = "correct horse battery staple"
 MESSAGE = "0x68656c6c6f"
-TRANSACTION = {"from": ADDRESS, "to": OTHER, "gas": "0x5208", "gasPrice": "0x1", "nonce": "0x0"}
+TRANSACTION = {"from": ALICE, "to": BOB, "gas": "0x5208", "gasPrice": "0x1", "nonce": "0x0"}
 LARGE = one_value("uint256", 2**256 - 1)
 APPROVED, REJECTED, EXPIRED = ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.EXPIRED
 A_DAY = 86_400
@@ -38,36 +36,22 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
         yield desk
 
 
-async def refusal(asking: "asyncio.Task[Any]") -> RpcError:
-    """The error that a client was answered."""
-    with pytest.raises(RpcError) as caught:
-        await asking
-    return caught.value
-
-
-@pytest.mark.parametrize(
-    ("method", "params", "subject"),
-    [
-        ("personal_sign", (MESSAGE, ADDRESS), MESSAGE),
-        ("eth_sign", (ADDRESS, MESSAGE), MESSAGE),
-        ("eth_signTypedData", (ADDRESS, mail()), {**mail(), "walletChainId": "0x7a69"}),
-        (
-            "eth_signTypedData_v4",
-            (ADDRESS, json.dumps({**LARGE, "walletChainId": "0x1", "more": 1})),
-            {**LARGE, "walletChainId": "0x7a69"},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("method", "params", "subject"), [
+    ("personal_sign", (MESSAGE, ALICE), MESSAGE), ("eth_sign", (ALICE, MESSAGE), MESSAGE),
+    ("eth_signTypedData", (ALICE, mail()), {**mail(), "walletChainId": "0x7a69"}),
+    (
+        "eth_signTypedData_v4", (ALICE, json.dumps({**LARGE, "walletChainId": "0x1", "more": 1})),
+        {**LARGE, "walletChainId": "0x7a69"},
+    ),
+])  # fmt: skip
 async def test_a_signature_is_made_when_it_is_approved_and_not_before(
     desk: Desk, method: str, params: tuple[Any, ...], subject: Any
 ) -> None:
     asking = desk.asks(method, *params)
-
     [approval] = await desk.pending()
     assert desk.audit_log == b""
-    assert (approval.method, approval.address) == (method, ADDRESS)
+    assert (approval.method, approval.address) == (method, ALICE)
     assert json.loads(approval.subject) == subject
-
     assert await desk.decide(approval, APPROVED)
     assert len(await asking) == 132
     assert orjson.loads(desk.audit_log)["approval"] == approval.approval_id
@@ -76,20 +60,18 @@ async def test_a_signature_is_made_when_it_is_approved_and_not_before(
 async def test_typed_data_is_shown_without_the_wallets_chain_when_it_is_unknown(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"dev_accounts": True, "node_url": "http://127.0.0.1:1"}
     async with open_desk(tmp_path / "data", **settings) as desk:
-        asking = desk.asks("eth_signTypedData", ADDRESS, mail())
+        asking = desk.asks("eth_signTypedData", ALICE, mail())
         approval = await desk.decide_next(APPROVED)
         await asking
-
     assert orjson.loads(approval.subject) == mail()
 
 
 async def test_a_request_not_approved_in_time_is_never_signed(tmp_path: Path, pass_time: PassTime) -> None:
     async with open_desk(tmp_path / "data", approval_timeout=30) as desk:
-        asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
+        asking = asyncio.create_task(desk.rpc.error("personal_sign", MESSAGE, ALICE))
         [approval] = await desk.pending()
         await pass_time(30)
-
-        error = await refusal(asking)
+        error = await asking
 
         assert (error.code, error.message) == (4001, "Nobody approved the request within 30 s.")
         assert not await desk.decide(approval, APPROVED)
@@ -98,9 +80,9 @@ async def test_a_request_not_approved_in_time_is_never_signed(tmp_path: Path, pa
 
 
 async def test_requests_expire_when_their_client_leaves(desk: Desk) -> None:
-    leaving = asyncio.create_task(desk.rpc.batch([("eth_sign", ADDRESS, MESSAGE)] * 3))
+    leaving = asyncio.create_task(desk.rpc.batch([("eth_sign", ALICE, MESSAGE)] * 3))
     left = await desk.pending(3)
-    staying = desk.asks("eth_sign", ADDRESS, MESSAGE)
+    staying = desk.asks("eth_sign", ALICE, MESSAGE)
     await desk.pending(4)
 
     leaving.cancel()
@@ -116,7 +98,7 @@ async def test_no_request_stays_pending_whenever_its_client_leaves(tmp_path: Pat
     async with open_rig(tmp_path, None, approve="queue", broadcasts=False) as rig:
         for steps in range(20):
             asking = asyncio.create_task(
-                rig.wallet.approvals.approved("eth_sign", Address(ADDRESS), b'"0x"', Caller("127.0.0.1"))
+                rig.wallet.approvals.approved("eth_sign", Address(ALICE), b'"0x"', Caller("127.0.0.1"))
             )
             for _ in range(steps):
                 await asyncio.sleep(0)
@@ -131,7 +113,7 @@ async def test_no_request_stays_pending_whenever_its_client_leaves(tmp_path: Pat
 async def test_a_stopping_server_answers_pending_requests_at_once(tmp_path: Path) -> None:
     async with aiohttp.ClientSession() as outliving:
         async with open_desk(tmp_path / "data") as desk:
-            body = orjson.dumps(desk.rpc.request("personal_sign", MESSAGE, ADDRESS))
+            body = orjson.dumps(desk.rpc.request("personal_sign", MESSAGE, ALICE))
             asking = asyncio.create_task(ask(desk.server, "POST", "/rpc", body, client=outliving))
             [approval] = await desk.pending()
         error = (await asking).json["error"]
@@ -149,29 +131,19 @@ async def test_pending_requests_expire_when_the_server_starts_after_a_kill(tmp_p
     settings = settings_over(tmp_path / "data")
     (tmp_path / "data").mkdir()
     async with operations(settings) as opened:
-        left_behind = waiting_request(opened.clock.now_ms())
+        number, now_ms = ApprovalId("0b7e3c1a-5f0e-4d57-8f7b-2f3f0f3c9f11"), opened.clock.now_ms()
+        caller, until_ms = Caller("127.0.0.1"), now_ms + 60_000
+        left_behind = ApprovalRequest(
+            number, "personal_sign", Address(ALICE), orjson.dumps(MESSAGE), caller, now_ms, until_ms
+        )
         await opened.approvals.add(left_behind)
 
     async with open_desk(settings.data_dir) as desk:
         assert await desk.state(left_behind) is EXPIRED
 
 
-def waiting_request(now_ms: int) -> ApprovalRequest:
-    """One that waits."""
-    return ApprovalRequest(
-        ApprovalId("0b7e3c1a-5f0e-4d57-8f7b-2f3f0f3c9f11"),
-        "personal_sign",
-        Address(ADDRESS),
-        orjson.dumps(MESSAGE),
-        Caller("127.0.0.1"),
-        now_ms,
-        now_ms + 60_000,
-    )
-
-
 async def test_decisions_in_any_order_are_answered_in_the_order_of_the_batch(desk: Desk) -> None:
-    messages = ["0x01", "0x02", "0x03"]
-    calls = [("personal_sign", message, ADDRESS) for message in messages]
+    calls = [("personal_sign", message, ALICE) for message in ("0x01", "0x02", "0x03")]
     asking = asyncio.create_task(desk.rpc.batch([*calls, ("eth_accounts",)]))
     waiting = {orjson.loads(approval.subject): approval for approval in await desk.pending(3)}
 
@@ -179,21 +151,20 @@ async def test_decisions_in_any_order_are_answered_in_the_order_of_the_batch(des
         assert await desk.decide(waiting[message], state)
 
     first, second, third, accounts = await asking
-    assert await desk.rpc.call("personal_ecRecover", "0x01", result_of(first)) == ADDRESS
-    assert second["error"]["code"] == 4001
-    assert await desk.rpc.call("personal_ecRecover", "0x03", result_of(third)) == ADDRESS
-    assert len(result_of(accounts)) == 10
+    for message, signed in (("0x01", first), ("0x03", third)):
+        assert await desk.rpc.call("personal_ecRecover", message, result_of(signed)) == ALICE
+    assert (second["error"]["code"], len(result_of(accounts))) == (4001, 10)
 
 
 async def test_the_number_of_pending_requests_is_limited(desk: Desk) -> None:
-    asking = asyncio.create_task(desk.rpc.batch([("eth_sign", ADDRESS, MESSAGE)] * 64))
+    asking = asyncio.create_task(desk.rpc.batch([("eth_sign", ALICE, MESSAGE)] * 64))
     waiting = await desk.pending(64)
 
-    error = await desk.rpc.error("eth_sign", ADDRESS, MESSAGE)
+    error = await desk.rpc.error("eth_sign", ALICE, MESSAGE)
     for approval in waiting:
         assert await desk.decide(approval, REJECTED)
     await asking
-    later = desk.asks("eth_sign", ADDRESS, MESSAGE)
+    later = desk.asks("eth_sign", ALICE, MESSAGE)
     await desk.decide_next(APPROVED)
 
     assert (error.code, error.message[:33]) == (-32005, "64 requests wait to be approved: ")
@@ -201,22 +172,24 @@ async def test_the_number_of_pending_requests_is_limited(desk: Desk) -> None:
 
 
 async def test_a_request_that_would_fail_anyway_needs_no_approval(desk: Desk) -> None:
-    for params, code in [
-        ((MESSAGE, "0x00000000000000000000000000000000000000aa"), 4100),
-        (("hello", ADDRESS), -32602),
+    unknown = "0x00000000000000000000000000000000000000aa"
+    for method, params, code in [
+        ("personal_sign", (MESSAGE, unknown), 4100),
+        ("personal_sign", ("hello", ALICE), -32602),
+        ("eth_signTransaction", ({**TRANSACTION, "chainId": "0x1"},), -32602),
     ]:
-        assert (await desk.rpc.error("personal_sign", *params)).code == code
-    assert (await desk.rpc.error("eth_signTransaction", {**TRANSACTION, "chainId": "0x1"})).code == -32602
-
+        assert (await desk.rpc.error(method, *params)).code == code, params
     assert await desk.pending(0) == []
 
 
-async def test_an_account_that_was_locked_meanwhile_signs_nothing(desk: Desk) -> None:
+async def test_an_account_locked_meanwhile_signs_nothing_and_a_passphrase_is_good_until_the_decision(
+    desk: Desk,
+) -> None:
     await desk.rpc.call("personal_importRawKey", KEY, PASSPHRASE)
     await desk.rpc.call("personal_unlockAccount", LOCKABLE, PASSPHRASE)
     asking = [
-        desk.asks("eth_sign", LOCKABLE, MESSAGE),
-        desk.asks("eth_signTransaction", {**TRANSACTION, "from": LOCKABLE}),
+        asyncio.create_task(desk.rpc.error("eth_sign", LOCKABLE, MESSAGE)),
+        asyncio.create_task(desk.rpc.error("eth_signTransaction", {**TRANSACTION, "from": LOCKABLE})),
     ]
     approvals = await desk.pending(2)
 
@@ -224,45 +197,35 @@ async def test_an_account_that_was_locked_meanwhile_signs_nothing(desk: Desk) ->
     for approval in approvals:
         await desk.decide(approval, APPROVED)
 
-    assert [(await refusal(each)).code for each in asking] == [4100, 4100]
+    assert [(await each).code for each in asking] == [4100, 4100]
     assert desk.audit_log == b""
-
-
-async def test_the_passphrase_of_a_request_is_good_until_the_decision(desk: Desk) -> None:
-    await desk.rpc.call("personal_importRawKey", KEY, PASSPHRASE)
-
-    asking = desk.asks("personal_sign", MESSAGE, LOCKABLE, PASSPHRASE)
+    signing = desk.asks("personal_sign", MESSAGE, LOCKABLE, PASSPHRASE)
     await desk.decide_next(APPROVED)
-
-    assert await desk.rpc.call("personal_ecRecover", MESSAGE, await asking) == LOCKABLE
-
-
-async def test_a_transaction_is_shown_with_its_open_fields_filled_in(tmp_path: Path, fake: FakeNode) -> None:
-    async with open_desk(tmp_path / "data", node_url=fake.url) as desk:
-        asking = desk.asks("eth_signTransaction", {"from": ADDRESS, "to": OTHER, "value": "0x1"})
-
-        approval = await desk.decide_next(APPROVED)
-
-        shown = orjson.loads(approval.subject)
-        assert shown["chainId"] == "0x7a69"
-        assert shown["gasPrice"] == "0x3b9aca00"
-        assert shown["gas"] == "0x15f90"
-        assert (await asking).startswith("0xf8")
+    assert await desk.rpc.call("personal_ecRecover", MESSAGE, await signing) == LOCKABLE
 
 
-async def test_a_pending_transaction_delays_no_other_and_a_rejected_one_is_not_sent(
+async def test_a_transaction_is_shown_as_it_would_be_signed_and_a_rejected_one_is_not_sent(
     tmp_path: Path, fake: FakeNode
 ) -> None:
     async with open_desk(tmp_path / "data", node_url=fake.url) as desk:
-        rejected = desk.asks("eth_sendTransaction", {"from": ADDRESS, "to": OTHER, "value": "0x0"})
+        signing = desk.asks("eth_signTransaction", transaction())
+        shown = orjson.loads((await desk.decide_next(APPROVED)).subject)
+        filled = {"chainId": "0x7a69", "gasPrice": "0x3b9aca00", "gas": "0x15f90"}
+        assert {name: shown[name] for name in filled} == filled
+        assert (await signing).startswith("0xf8")
+
+        rejected = asyncio.create_task(desk.rpc.error("eth_sendTransaction", transaction()))
         await desk.decide_next(REJECTED)
-        assert (await refusal(rejected)).code == 4001
+        assert (await rejected).code == 4001
         assert await desk.rpc.call("wallet_getQueuedTransaction") is None
         assert fake.sent() == []
 
-        waiting = desk.asks("eth_sendTransaction", {"from": ADDRESS, "to": OTHER, "value": "0x1"})
+
+async def test_a_pending_transaction_delays_no_other(tmp_path: Path, fake: FakeNode) -> None:
+    async with open_desk(tmp_path / "data", node_url=fake.url) as desk:
+        waiting = desk.asks("eth_sendTransaction", transaction())
         [first] = await desk.pending()
-        passing = desk.asks("eth_sendTransaction", {"from": ADDRESS, "to": OTHER, "value": "0x2"})
+        passing = desk.asks("eth_sendTransaction", transaction(value="0x2"))
         _, second = await desk.pending(2)
 
         await desk.decide(second, APPROVED)
@@ -277,12 +240,10 @@ async def test_a_pending_transaction_delays_no_other_and_a_rejected_one_is_not_s
 async def test_decided_requests_are_forgotten_after_a_while_and_waiting_ones_are_not(tmp_path: Path) -> None:
     keeping = {"settled_request_ttl": A_DAY, "approval_timeout": 10 * A_DAY, "sweep_interval": 0.01}
     async with open_desk(tmp_path / "data", **keeping) as desk:
-        asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
+        asking = desk.asks("personal_sign", MESSAGE, ALICE)
         [approval] = await desk.pending()
-
         desk.server.clock.advance(9 * A_DAY)
         assert await desk.decide(approval, APPROVED)
         assert len(await asking) == 132
-
         desk.server.clock.advance(2 * A_DAY)
         await desk.until(approval, None)
