@@ -2,9 +2,8 @@
 
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -25,22 +24,25 @@ from bridge_server.web.sockets import Socket
 from tests.pubsub.conftest import Connect
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
-from tests.support.socket_client import SocketClient, connected, spelled
-
-# Publishing, subscribing, acknowledging.
+from tests.support.socket_client import connected, spelled
 
 
-@each_row(
-    "path", ["/", "/compat/v1", "/?protocol=wc&version=1&env=browser&host=dapp.example", "/compat/v1?env=x"]
-)
-async def test_a_subscriber_receives_published_messages(connect: Connect, path: str) -> None:
-    wallet, dapp = await connect(path), await connect()
-    await wallet.subscribe("topic")
+async def test_every_subscriber_at_any_path_receives_a_message_once(connect: Connect) -> None:
+    paths = ("/", "/compat/v1", "/?protocol=wc&version=1&env=browser&host=dapp.example", "/compat/v1?env=x")
+    wallets, dapp = [await connect(path) for path in paths], await connect()
+    for wallet in wallets:
+        await wallet.subscribe("topic", "topic", "topic")
 
-    await dapp.publish("topic", "payload")
+    await dapp.publish("other", "of another topic")
+    await dapp.publish("topic", "one", "two")
 
-    message = await wallet.message()
-    assert message == {"topic": "topic", "type": "pub", "payload": "payload", "silent": True}
+    message = {"topic": "topic", "type": "pub", "silent": True}
+    for wallet in wallets:
+        assert [await wallet.message() for _ in range(2)] == [
+            {**message, "payload": "one"},
+            {**message, "payload": "two"},
+        ]
+        await wallet.nothing()
 
 
 async def test_a_message_comes_as_the_published_clients_write_it(connect: Connect) -> None:
@@ -55,44 +57,17 @@ async def test_a_message_comes_as_the_published_clients_write_it(connect: Connec
     assert text == '{"topic":"topic","type":"pub","payload":"é\\"","silent":false}'
 
 
-async def test_a_subscriber_receives_no_messages_of_other_topics(connect: Connect) -> None:
-    wallet, dapp = await connect(), await connect()
-    await wallet.subscribe("topic")
-
-    await dapp.publish("other", "payload")
-
-    await wallet.nothing()
-
-
-async def test_every_socket_on_a_topic_receives_a_message_once(connect: Connect) -> None:
-    wallets, dapp = [await connect() for _ in range(3)], await connect()
-    for wallet in wallets:
-        await wallet.subscribe("topic", "topic", "topic")
-
-    await dapp.publish("topic", "one", "two")
-
-    assert [await wallet.payloads(2) for wallet in wallets] == [["one", "two"]] * 3
-
-
 async def test_a_message_without_another_subscriber_waits_for_one(connect: Connect) -> None:
-    sender = await connect()
-    await sender.subscribe("topic")
-    await sender.publish("topic", "payload")
-
-    other = await connect()
-    await other.subscribe("topic")
-
-    assert await other.payloads(1) == ["payload"]
-    await sender.nothing()
-
-
-async def test_a_socket_that_subscribes_later_does_not_receive_its_own_messages(connect: Connect) -> None:
     sender, other = await connect(), await connect()
-    await sender.publish("topic", "mine")
-    await other.publish("topic", "yours")
-
     await sender.subscribe("topic")
+    await sender.publish("topic", "mine")
+    await sender.publish("later", "mine")
+    await other.publish("later", "yours")
 
+    await other.subscribe("topic", "later")
+    await sender.subscribe("later")
+
+    assert await other.payloads(2) == ["mine", "mine"]
     assert await sender.payloads(1) == ["yours"]
 
 
@@ -106,28 +81,18 @@ async def test_messages_wait_in_the_order_in_which_they_came(connect: Connect) -
     assert await wallet.payloads(200) == payloads
 
 
-async def test_an_acknowledged_message_is_not_sent_again(connect: Connect) -> None:
-    dapp, wallet, later = await connect(), await connect(), await connect()
+async def test_an_acknowledged_message_is_not_sent_again_and_others_are(connect: Connect) -> None:
+    dapp, wallet, later, last = [await connect() for _ in range(4)]
     await dapp.publish("other", "of another topic")
     await dapp.publish("topic", "one", "two", "three")
     await wallet.subscribe("other", "topic")
     await wallet.acknowledge("topic", times=2)
 
     await later.subscribe("other", "topic")
-
     assert await later.payloads(2) == ["of another topic", "three"]
-
-
-async def test_an_unacknowledged_message_is_sent_to_the_next_subscriber(connect: Connect) -> None:
-    dapp, wallet, later = await connect(), await connect(), await connect()
-    await wallet.subscribe("topic")
-    await dapp.publish("topic", "one", "two")
-    assert await wallet.payloads(2) == ["one", "two"]
-    wallet.vanish()
-
-    await later.subscribe("topic")
-
-    assert await later.payloads(2) == ["one", "two"]
+    later.vanish()
+    await last.subscribe("other", "topic")
+    assert await last.payloads(2) == ["of another topic", "three"]
 
 
 async def test_the_first_acknowledgement_of_several_receivers_counts(connect: Connect) -> None:
@@ -155,24 +120,17 @@ async def test_an_acknowledgement_without_a_message_is_ignored(connect: Connect)
     assert await wallet.payloads(1) == ["payload"]
 
 
-@each_row("topic", ["t", "😀" * 128])
-async def test_any_text_of_1_to_128_characters_is_a_topic(connect: Connect, topic: str) -> None:
+async def test_any_text_of_1_to_128_characters_is_a_topic_and_any_text_is_a_payload(
+    connect: Connect,
+) -> None:
     dapp, wallet = await connect(), await connect()
-    await dapp.publish(topic, "waited", silent=False)
-    await wallet.subscribe(topic)
-    await dapp.publish(topic, "live", silent=False)
+    payloads = ["", "x" * 100_000, "\u0000", '😀\u2028\\"</script>', '{"data":"ab"}']
+    for topic in ("t", "😀" * 128):
+        await dapp.publish(topic, *payloads)
+        await wallet.subscribe(topic)
+        await dapp.publish(topic, "live")
 
-    assert await wallet.payloads(2) == ["waited", "live"]
-
-
-@pytest.mark.parametrize("payload", ["", "x" * 100_000, "\u0000", '😀\u2028\\"</script>', '{"data":"ab"}'])
-async def test_any_text_is_a_payload(connect: Connect, payload: str) -> None:
-    dapp, wallet = await connect(), await connect()
-    await dapp.publish("topic", payload)
-
-    await wallet.subscribe("topic")
-
-    assert await wallet.payloads(1) == [payload]
+        assert await wallet.payloads(6) == [*payloads, "live"]
 
 
 async def test_binary_frames_with_json_are_messages(connect: Connect) -> None:
@@ -187,10 +145,7 @@ async def test_binary_frames_with_json_are_messages(connect: Connect) -> None:
 
 # A frame that is no message closes the socket that it came on, and nothing else notices.
 
-NOT_JSON = ["", "nope", '{"topic":"\\ud800","type":"sub"}', "[" * 100_000]
 NO_MESSAGE = ["[]", "null", "{}", spelled("t", "sub")[:-1] + ',"x":' + "[" * 60 + "]" * 60 + ',"type":1}']
-# A reserved opcode, reserved bits, a fragmented ping, and a continuation of nothing.
-VIOLATIONS = (0x83, 0xF1, 0x09, 0x80)
 FAULTS = [
     ('{"type":"sub"}', "topic"), (spelled("", "sub"), "topic"), (spelled("t" * 129, "sub"), "topic"),
     (spelled("a\0", "sub"), "topic"), (spelled(["t"], "pub", "p"), "topic"),
@@ -198,39 +153,39 @@ FAULTS = [
     ('{"topic":"t","type":"pub"}', "payload"), (spelled("t", "pub", {"data": "x"}), "payload"),
     (spelled("t", "pub", "p", "true"), "silent"), (spelled("t", "ack", "", None), "silent"),
 ]  # fmt: skip
-
-
-async def send_raw(socket: SocketClient, frame: bytes) -> None:
-    socket.socket._writer.transport.write(frame)
-
-
-async def send_text(socket: SocketClient, frame: str | bytes) -> None:
-    await socket.socket.send_frame(frame.encode() if isinstance(frame, str) else frame, WSMsgType.TEXT)
-
-
-async def send_binary(socket: SocketClient, frame: bytes) -> None:
-    await socket.socket.send_bytes(frame)
+# A reserved opcode, reserved bits, a fragmented ping, and a continuation of nothing.
 
 
 @each_row(
-    ("send", "frame", "code", "reason"),
+    ("kind", "frame", "code", "reason"),
     [
-        *((send_text, frame, 1007, "The frame is not JSON: ") for frame in NOT_JSON),
-        *((send_text, frame, 1007, "") for frame in (b"\xff", b'{"topic":"\xc3("}', b"\xed\xa0\x80")),
-        *((send_binary, each, 1007, "The frame is not JSON: ") for each in (b"nope", b"\xff", b'{"\xc3("}')),
-        *((send_text, frame, 1008, "") for frame in NO_MESSAGE),
-        *((send_text, frame, 1008, f"{member} must be ") for frame, member in FAULTS),
-        *((send_raw, bytes([head, 0x80, 0, 0, 0, 0]), 1002, "") for head in VIOLATIONS),
+        *(
+            (WSMsgType.TEXT, frame, 1007, "The frame is not JSON: ")
+            for frame in ("", "nope", '{"topic":"\\ud800","type":"sub"}', "[" * 100_000)
+        ),
+        *((WSMsgType.TEXT, frame, 1007, "") for frame in (b"\xff", b'{"topic":"\xc3("}', b"\xed\xa0\x80")),
+        *(
+            (WSMsgType.BINARY, frame, 1007, "The frame is not JSON: ")
+            for frame in (b"nope", b"\xff", b'{"\xc3("}')
+        ),
+        *((WSMsgType.TEXT, frame, 1008, "") for frame in NO_MESSAGE),
+        *((WSMsgType.TEXT, frame, 1008, f"{member} must be ") for frame, member in FAULTS),
+        # A reserved opcode, reserved bits, a fragmented ping, and a continuation of nothing.
+        *((None, bytes([head, 0x80, 0, 0, 0, 0]), 1002, "") for head in (0x83, 0xF1, 0x09, 0x80)),
     ],
 )
 async def test_a_frame_that_is_no_message_closes_its_socket_with_a_code_and_a_reason(
-    connect: Connect, send: Callable[..., Awaitable[None]], frame: Any, code: int, reason: str
+    connect: Connect, kind: WSMsgType | None, frame: str | bytes, code: int, reason: str
 ) -> None:
-    socket = await connect()
+    client = await connect()
+    data = frame.encode() if isinstance(frame, str) else frame
 
-    await send(socket, frame)
+    if kind is None:
+        client.socket._writer.transport.write(data)
+    else:
+        await client.socket.send_frame(data, kind)
 
-    found, said = await socket.closed()
+    found, said = await client.closed()
     assert found == code
     assert said.startswith(reason)
 
@@ -263,12 +218,13 @@ async def test_a_bad_frame_closes_its_socket_alone_and_only_messages_before_it_c
     assert await wallet.payloads(2) == ["before", "after"]
 
 
-_ANY_VALUE = st.one_of(
-    st.none(), st.booleans(), st.integers(-9, 9), st.sampled_from(["pub", "sub", "ack"]), st.text(max_size=3),
-    st.lists(st.none(), max_size=2),
-)  # fmt: skip
-_MEMBERS = st.sampled_from(["topic", "type", "payload", "silent"])
-_ANY_OBJECT = st.dictionaries(_MEMBERS, _ANY_VALUE).map(orjson.dumps)
+_ANY_OBJECT = st.dictionaries(
+    st.sampled_from(["topic", "type", "payload", "silent"]),
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-9, 9), st.sampled_from(["pub", "sub", "ack"]),
+        st.text(max_size=3), st.lists(st.none(), max_size=2),
+    ),
+).map(orjson.dumps)  # fmt: skip
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
@@ -286,12 +242,6 @@ async def test_any_frame_is_accepted_or_closes_the_socket_with_a_code(
             assert message.extra
         else:
             assert message.type is WSMsgType.PONG
-
-
-# What a socket's party does at moments that no client can bring about.
-
-
-_PING = (b"frame", b"payload")
 
 
 class Outlet(Socket):
@@ -344,8 +294,8 @@ async def test_a_socket_that_reads_its_backlog_is_alive(pubsub: PubSub) -> None:
     subscriber, outlet = pubsub.welcome(None), Outlet()
     subscriber.join(outlet)
 
-    subscriber.probe(*_PING)
+    subscriber.probe(b"frame", b"payload")
     await subscriber.drain()
-    subscriber.probe(*_PING)
+    subscriber.probe(b"frame", b"payload")
 
-    assert (outlet.pushed, outlet.is_aborted) == ([_PING[0]] * 2, False)
+    assert (outlet.pushed, outlet.is_aborted) == ([b"frame"] * 2, False)

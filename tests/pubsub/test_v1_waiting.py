@@ -10,7 +10,6 @@ import pytest
 from tests.pubsub.conftest import Connect, opened
 from tests.support.asking import METRICS_TOKEN, until_delivered
 from tests.support.bridge_client import BridgeClient
-from tests.support.clock import ManualClock
 from tests.support.inbox_client import count_stored, until_stored
 from tests.support.project import look
 from tests.support.rows import each_row
@@ -19,36 +18,22 @@ from tests.support.socket_client import connected, spelled
 from tests.support.waiting import locked
 from tests.support.webhook_receiver import WebhookReceiver
 
-# What waits for a subscriber: for how long, how much of it, and through what.
-
 _DAY = 86_400
 _MS = 0.001
 
 
 async def test_a_message_waits_for_a_day(connect: Connect, server: RunningServer) -> None:
-    dapp, wallet = await connect(), await connect()
-    await dapp.publish("one", "payload")
-    await dapp.publish("other", "payload")
+    dapp, receiving, wallet = await connect(), await connect(), await connect()
+    await receiving.subscribe("acknowledged by nobody")
+    for topic in ("acknowledged by nobody", "one", "other"):
+        await dapp.publish(topic, "payload")
 
     server.clock.advance(_DAY - _MS)
     await wallet.subscribe("one")
     server.clock.advance(_MS)
-    await wallet.subscribe("other")
+    await wallet.subscribe("acknowledged by nobody", "other")
 
     assert await wallet.payloads(1) == ["payload"]
-
-
-async def test_an_unacknowledged_message_is_not_sent_after_it_has_expired(
-    connect: Connect, server: RunningServer
-) -> None:
-    dapp, one, other = await connect(), await connect(), await connect()
-    await one.subscribe("topic")
-    await dapp.publish("topic", "payload")
-
-    server.clock.advance(_DAY)
-    await other.subscribe("topic")
-
-    await other.nothing()
 
 
 async def test_waiting_messages_survive_a_restart_in_their_order(tmp_path: Path) -> None:
@@ -79,7 +64,7 @@ async def test_messages_before_an_answered_ping_or_close_frame_survive_a_kill(tm
                 async with connected(client, process.url) as other:
                     await other.say("goodbye", "pub", "last words")
                 process.kill()
-        with server_process(tmp_path / "data") as process:
+            process.start()
             async with connected(client, process.url) as wallet:
                 await wallet.subscribe("nobody", "live", "goodbye")
 
@@ -90,13 +75,8 @@ async def test_messages_before_an_answered_ping_or_close_frame_survive_a_kill(tm
 async def test_so_much_of_a_topic_and_of_an_address_waits(tmp_path: Path, limit: str) -> None:
     payloads = ["x" * 500, "y" * 500]
     most = 2 if "messages" in limit else 2 * len(spelled("topic", "pub", payloads[0]))
-    settings: dict[str, Any] = {limit: most, "quota_exempt": "", "trusted_proxies": "127.0.0.1"}
-    mine, others = ({"X-Forwarded-For": f"192.0.2.{last}"} for last in (1, 2))
-    async with (
-        running_server(tmp_path, **settings) as server,
-        connected(server.client, server.url, headers=mine) as dapp,
-        connected(server.client, server.url, headers=others) as other,
-    ):
+    settings: dict[str, Any] = {limit: most}
+    async with opened(tmp_path, ["192.0.2.1", "192.0.2.2"], **settings) as (_, (dapp, other)):
         await dapp.publish("topic", *payloads)
         await dapp.say("topic", "pub", "")
         code, reason = await dapp.closed()
@@ -122,15 +102,11 @@ async def test_unacknowledged_messages_count_to_the_limit_of_their_topic(tmp_pat
 
 
 async def test_expired_messages_do_not_count_to_a_limit(tmp_path: Path) -> None:
-    clock = ManualClock()
-    async with opened(tmp_path, 2, clock=clock, max_topic_messages=1, message_ttl=60) as (
-        _server,
-        (dapp, wallet),
-    ):
+    async with opened(tmp_path, 2, max_topic_messages=1, message_ttl=60) as (server, (dapp, wallet)):
         await wallet.subscribe("live")
         await dapp.publish("nobody", "old")
         await dapp.publish("live", "old")
-        clock.advance(60)
+        server.clock.advance(60)
 
         await dapp.publish("nobody", "new")
         await dapp.publish("live", "new")
@@ -140,21 +116,15 @@ async def test_expired_messages_do_not_count_to_a_limit(tmp_path: Path) -> None:
 
 
 async def test_messages_of_one_commit_are_counted_together(tmp_path: Path) -> None:
-    async with running_server(
-        tmp_path, max_topic_messages=3, max_address_messages=5, quota_exempt="", trusted_proxies="127.0.0.1"
-    ) as server:
-        headers = {"X-Forwarded-For": "192.0.2.1"}
-        async with connected(server.client, server.url, headers=headers) as dapp:
-            for topic in "aaaabbbb":
-                await dapp.say(topic, "pub")
-            assert (await dapp.closed())[0] == 1013
+    limits = {"max_topic_messages": 3, "max_address_messages": 5}
+    async with opened(tmp_path, ["192.0.2.1", "192.0.2.2"], **limits) as (_, (dapp, wallet)):
+        for topic in "aaaabbbb":
+            await dapp.say(topic, "pub")
+        assert (await dapp.closed())[0] == 1013
 
-        async with connected(server.client, server.url) as wallet:
-            await wallet.subscribe("a", "b")
-            topics = [(await wallet.message())["topic"] for _ in range(5)]
-            await wallet.nothing()
-
-    assert topics == [*"aaabb"]
+        await wallet.subscribe("a", "b")
+        assert [(await wallet.message())["topic"] for _ in range(5)] == [*"aaabb"]
+        await wallet.nothing()
 
 
 async def test_expired_messages_are_swept(tmp_path: Path) -> None:
@@ -183,26 +153,20 @@ async def test_a_locked_database_delays_messages_and_loses_none(
     assert await wallet.payloads(10) == [str(number) for number in range(10)]
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give up soon what cannot be stored."""
+@pytest.mark.sqlite("another program locks the file")
+async def test_a_database_locked_for_long_closes_the_socket_with_1013_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bridge_server.storage.connection.BUSY_TIMEOUT_SECONDS", 0.01)
     monkeypatch.setattr("bridge_server.pubsub.v1_store._PATIENCE_SECONDS", 0.5)
     monkeypatch.setattr("bridge_server.pubsub.v1_store._RETRY_SECONDS", 0.01)
-
-
-@pytest.mark.sqlite("another program locks the file")
-async def test_a_database_locked_for_long_closes_the_socket_with_1013_and_loses_nothing(
-    impatient: None, tmp_path: Path
-) -> None:
     async with opened(tmp_path, 2) as (server, (dapp, wallet)):
         with locked(server.settings.database_file):
             await dapp.say("topic", "pub", "payload")
             await dapp.socket.ping()
-            code, reason = await dapp.closed()
+            assert await dapp.closed() == (1013, "Messages cannot be stored. Try again shortly.")
         await wallet.subscribe("topic")
 
-        assert (code, reason) == (1013, "Messages cannot be stored. Try again shortly.")
         assert await wallet.payloads(1) == ["payload"]
 
 
@@ -211,69 +175,49 @@ async def test_a_database_locked_for_long_closes_the_socket_with_1013_and_loses_
 NOTICE = b'{"topic":"topic"}'
 
 
-async def told(server: RunningServer, receiver: WebhookReceiver) -> list[tuple[str, bytes]]:
-    """Where, and with what body, everything so far was told."""
-    await until_delivered(server)
-    found = sorted((request.path, request.body) for request in receiver.requests)
-    receiver.requests.clear()
-    return found
-
-
-@each_row("somebody_is_there", [True, False])
-async def test_each_webhook_gets_one_notice_of_each_message(
+@each_row("somebody_is_there", [True, False], empties=True)
+async def test_each_webhook_gets_one_notice_of_each_message_that_is_not_silent(
     connect: Connect, server: RunningServer, receiver: WebhookReceiver, somebody_is_there: bool
 ) -> None:
-    dapp, wallet = await connect(), await connect()
+    dapp, wallet, bridge = await connect(), await connect(), BridgeClient(server)
+    receiver.requests.clear()
     if somebody_is_there:
         await wallet.subscribe("topic")
-    for path in ("/one", "/two"):
-        await BridgeClient(server).subscribe("topic", receiver.url(path))
-    await BridgeClient(server).subscribe("other", receiver.url("/other"))
+    for topic, path in (("topic", "/one"), ("topic", "/two"), ("other", "/other")):
+        await bridge.subscribe(topic, receiver.url(path))
 
     await dapp.publish("topic", "first", silent=False)
     await dapp.socket.send_str('{"topic":"topic","type":"pub","payload":"is not said to be silent"}')
-    await dapp.settled()
-
-    assert await told(server, receiver) == [("/one", NOTICE)] * 2 + [("/two", NOTICE)] * 2
-
-
-async def test_silent_messages_subscriptions_and_acknowledgements_cause_no_notice(
-    connect: Connect, server: RunningServer, receiver: WebhookReceiver
-) -> None:
-    dapp, wallet = await connect(), await connect()
-    await BridgeClient(server).subscribe("topic", receiver.url())
-
     await dapp.publish("topic", "payload", silent=True)
     await wallet.say("topic", "sub", silent=False)
     await wallet.say("topic", "ack", silent=False)
     await wallet.settled()
 
-    assert await told(server, receiver) == []
+    await until_delivered(server)
+    told = sorted((request.path, request.body) for request in receiver.requests)
+    assert told == [("/one", NOTICE)] * 2 + [("/two", NOTICE)] * 2
 
 
 async def test_a_refused_message_causes_no_notice(tmp_path: Path, receiver: WebhookReceiver) -> None:
-    async with opened(
-        tmp_path, 1, max_topic_messages=1, metrics_token=METRICS_TOKEN, allow_private_webhooks=True
-    ) as (server, (dapp,)):
+    settings = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True, "max_topic_messages": 1}
+    async with opened(tmp_path, 1, **settings) as (server, (dapp,)):
         await BridgeClient(server).subscribe("topic", receiver.url())
         await dapp.publish("topic", "taken", silent=False)
         await dapp.say("topic", "pub", "refused", silent=False)
         await dapp.closed()
 
-        assert await told(server, receiver) == [("/hook", NOTICE)]
+        await until_delivered(server)
+        assert [request.body for request in receiver.requests] == [NOTICE]
 
 
 async def test_a_notice_counts_to_the_address_that_the_message_came_from_and_to_its_topic(
     tmp_path: Path,
 ) -> None:
-    exempt = "192.0.2.77"
-    async with running_server(tmp_path, trusted_proxies="127.0.0.1", quota_exempt=exempt) as server:
+    addresses = ["198.51.100.7", "192.0.2.77"]
+    async with opened(tmp_path, addresses, quota_exempt="192.0.2.77") as (server, dapps):
         await BridgeClient(server).subscribe("topic", "http://192.0.2.1:9/hook")
-        for address in ("198.51.100.7", "192.0.2.77"):
-            headers = {"X-Forwarded-For": address}
-            async with connected(server.client, server.url, headers=headers) as dapp:
-                await dapp.publish("topic", "message", silent=False)
-                await dapp.settled()
+        for dapp in dapps:
+            await dapp.publish("topic", "message", silent=False)
 
         whose = look(server, "SELECT client, subject, queue FROM outbox ORDER BY id")
 
@@ -281,15 +225,11 @@ async def test_a_notice_counts_to_the_address_that_the_message_came_from_and_to_
 
 
 async def test_notices_to_webhooks_are_charged_to_the_publisher(tmp_path: Path) -> None:
-    async with opened(tmp_path / "data", 1, quota_exempt=(), payload_bytes_per_address=1_000) as (
-        server,
-        (dapp,),
-    ):
-        webhook = f"https://example.org/{'x' * 400}"
-        await BridgeClient(server).subscribe("topic", webhook)
+    limits: dict[str, Any] = {"quota_exempt": (), "payload_bytes_per_address": 1_000}
+    async with opened(tmp_path, 1, **limits) as (server, (dapp,)):
+        await BridgeClient(server).subscribe("topic", f"https://example.org/{'x' * 400}")
 
         await dapp.publish("topic", "first", "second", silent=False)
-        await dapp.settled()
         await dapp.say("topic", "pub", "third", silent=False)
 
         code, reason = await dapp.closed()
