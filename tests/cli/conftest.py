@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +22,6 @@ from tests.support.clock import ManualClock
 from tests.support.engines import engine_environment
 from tests.support.server import RunningServer, running_server
 
-_OF_SYSTEMD = ("CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "STATE_DIRECTORY")
-
 Invoke = Callable[..., Result]
 SetUp = Callable[..., None]
 
@@ -31,8 +29,10 @@ SetUp = Callable[..., None]
 @pytest.fixture(autouse=True)
 def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
-        if name.upper().startswith("BRIDGE_") or name in _OF_SYSTEMD:
+        if name.upper().startswith("BRIDGE_"):
             monkeypatch.delenv(name)
+    for name in ("CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "STATE_DIRECTORY"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
 
 
@@ -43,16 +43,11 @@ def invoke() -> Invoke:
 
     def run(*arguments: str | Path, stdin: str | bytes = "") -> Result:
         words = list(map(str, arguments))
-        return runner.invoke(commands, words, stdin, prog_name="bridge-server", env=_database(words))
+        folder = words[words.index("--data-dir") + 1] if "--data-dir" in words else None
+        database = {} if folder is None else engine_environment(Path(folder))
+        return runner.invoke(commands, words, stdin, prog_name="bridge-server", env=database)
 
     return run
-
-
-def _database(words: Sequence[str]) -> Mapping[str, str]:
-    """Variables that name the database of the command's data directory, if the run has databases."""
-    if "--data-dir" not in words:
-        return {}
-    return engine_environment(Path(words[words.index("--data-dir") + 1]))
 
 
 @pytest.fixture
@@ -66,11 +61,11 @@ def set_up(monkeypatch: pytest.MonkeyPatch) -> SetUp:
     return set_variables
 
 
+@dataclass(frozen=True, slots=True)
 class Loading:
     """Reads settings as a start does: from a file with this text, variables, and flags."""
 
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / "bridge.toml"
+    file: Path
 
     def __call__(
         self, toml: str | None = None, environment: Mapping[str, str] | None = None, /, **flags: Any
@@ -93,7 +88,7 @@ class Loading:
 
 @pytest.fixture
 def load(tmp_path: Path) -> Loading:
-    return Loading(tmp_path)
+    return Loading(tmp_path / "bridge.toml")
 
 
 # Commands of an operator: on a data directory, or beside a server in the process of the tests.
@@ -143,7 +138,7 @@ class Operating:
 
 @dataclass(frozen=True, slots=True)
 class Attended:
-    """A server in this process, which commands find by its data directory, and its operator's commands."""
+    """A server in this process, which goes on while its operator's commands run in a thread."""
 
     server: RunningServer
     operating: Operating
@@ -153,19 +148,15 @@ class Attended:
         return AdminClient(self.server)
 
     async def command(self, *arguments: str | Path) -> Result:
-        """Run a command to its end while the server goes on."""
         return await asyncio.to_thread(self.operating, *arguments)
 
     async def lines(self, *arguments: str | Path) -> list[str]:
-        """The lines of a command that must succeed."""
         return (await asyncio.to_thread(self.operating.text, *arguments)).splitlines()
 
     async def json(self, *arguments: str | Path) -> Any:
-        """The JSON document of a command that must succeed."""
         return await asyncio.to_thread(self.operating.json, *arguments)
 
     async def refusal(self, *arguments: str | Path) -> str:
-        """The one line of a command that must fail."""
         return await asyncio.to_thread(self.operating.refusal, *arguments)
 
 

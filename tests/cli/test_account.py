@@ -200,7 +200,6 @@ def test_a_private_key_is_imported_once_and_exported_with_its_passphrase(
 def test_a_key_file_is_imported_and_exported_as_it_is(account: Operating, tmp_path: Path) -> None:
     (tmp_path / "key.json").write_bytes(key_file())
     imported = account.json("import", tmp_path / "key.json")
-
     assert imported["address"] == ADDRESS
     assert Path(imported["file"]).read_bytes() == key_file()
     assert account.text("export", ADDRESS.lower(), stdin="").encode() == key_file() + b"\n"

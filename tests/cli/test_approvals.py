@@ -106,7 +106,6 @@ def test_pending_approvals_are_listed_oldest_first(approvals: Operating, asked: 
 def test_an_approval_is_shown_whole_and_in_words(approvals: Operating, asked: Ask) -> None:
     asked(FIRST, "eth_sendTransaction", TRANSACTION)
     shown = approvals.text("show", FIRST)
-
     assert "in all    at most 1.000021 ether" in shown
     lines = dict(line.split(maxsplit=1) for line in shown.splitlines()[:9])
     assert (lines["approval"], lines["state"], lines["client"]) == (FIRST, "pending", "192.0.2.1")
@@ -146,7 +145,6 @@ def test_nothing_waits_where_the_server_was_killed(
 ) -> None:
     asked(FIRST)
     server.close()
-
     assert approvals.refusal("approve", FIRST) == f"{FIRST} is not waiting any more: it is expired"
     assert approvals.text("list") == "no request is waiting for approval\n"
     nowhere = Operating(invoke, tmp_path / "none").refusal("approvals", "list")
@@ -160,5 +158,4 @@ async def test_a_server_signs_what_the_commands_approve(approvals: Operating, da
         await desk.pending()
         [waits] = (await asyncio.to_thread(approvals.json, "list"))["approvals"]
         await asyncio.to_thread(approvals.text, "approve", waits["id"][:8])
-
         assert await desk.rpc.call("personal_ecRecover", MESSAGE, await asking) == DEVELOPMENT_ADDRESS

@@ -26,7 +26,6 @@ async def test_a_running_server_is_copied_to_a_new_file(
     session_id, operating = await server.open_session(), Operating(invoke, server.settings.data_dir)
     target, second, taken = (tmp_path / name for name in ("copy", "second", "taken"))
     taken.write_text("precious")
-
     assert operating.text("backup", target) == f"{target}: {target.stat().st_size} bytes, checked\n"
     assert operating.json("backup", second) == {"file": str(second), "bytes": second.stat().st_size}
     assert session_ids(target) == session_ids(second) == [session_id]
@@ -132,7 +131,6 @@ def test_a_database_that_cannot_be_read_is_kept_with_its_log(changed: Operating,
     database.write_bytes(b"not a database" * 1_000)
     database.with_name("bridge.sqlite3-wal").write_bytes(b"its log")
     kept = Path(changed.json("restore", tmp_path / "backup.sqlite3")["kept"])
-
     assert kept.read_bytes().startswith(b"not a database")
     assert kept.with_name(f"{kept.name}-wal").read_bytes() == b"its log"
     assert projects(changed) == ["first"]

@@ -87,7 +87,6 @@ async def test_watching_prints_one_document_after_another_until_ctrl_c(tmp_path:
         await eventually(lambda: os.pread(written, 1_000_000, 0).count(b"\n") >= 2)
         watching.process.send_signal(signal.SIGINT)
         finished = watching.finished()
-
     assert (finished.exit_code, finished.err) == (0, "")
     assert all("sessions" in json.loads(line) for line in finished.out.splitlines())
 
@@ -123,7 +122,6 @@ def test_a_server_that_is_ready_is_healthy_and_one_without_database_is_not(
         (data / "bridge.sqlite3").unlink()
         sick = run_command("health", "--data-dir", data, "--json")
         assert "the running server has no console" in Operating(invoke, data).refusal("console")
-
     facts = orjson.loads(sick.out)
     assert (healthy.exit_code, healthy.out) == (0, f"ready: {server.url}\n")
     assert (sick.exit_code, facts["ready"], facts["url"]) == (1, False, server.url)

@@ -52,7 +52,6 @@ def test_a_toml_file_takes_the_values_as_they_are_printed(invoke: Invoke, tmp_pa
     printed = invoke("config", "check", "--data-dir", tmp_path).stdout
     defaults = re.findall(r"^(\w+) +(.*?) +default$", printed, re.MULTILINE)
     given = [f"{name} = {value}" for name, value in defaults if value not in ("none", "(set)")]
-
     assert len(given) > 60
     checked(invoke, "--config", write(tmp_path, "\n".join(given)), "--data-dir", tmp_path)
 
@@ -97,7 +96,6 @@ def test_set_flag_wins_over_environment_and_file_and_the_later_one_over_the_earl
     file = write(tmp_path, "max_wait = 8\nmax_devices = 9")
     flags = ("max_wait=4", "max_wait=5", "rpc-origins=http://a.example", "public_url=https://a.example/?a=b")
     table = checked(invoke, "--config", file, *(word for flag in flags for word in ("--set", flag)))
-
     assert table["max_wait"] == ["5", "flag", "--set", "max_wait"]
     assert table["rpc_origins"] == ['["http://a.example"]', "flag", "--set", "rpc_origins"]
     assert table["public_url"][0] == '"https://a.example/?a=b"'

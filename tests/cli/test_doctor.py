@@ -144,7 +144,6 @@ async def test_a_public_url_that_is_the_servers_own_has_no_proxy(
     own_url = f"http://127.0.0.1:{port}"
     async with behind_proxy(tmp_path, invoke, set_up, own_url, port=port) as behind:
         code, found = await behind.examined()
-
     assert code == 0, found
     assert text(found, "proxy").startswith(f"{own_url} is the server's own address: there is none")
     assert levels(found, "long poll") == levels(found, "websocket") == ["ok"]
@@ -166,7 +165,6 @@ async def test_a_fault_of_the_proxy_is_found(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(behind.proxy, *fault)
         found_code, found = await behind.examined()
-
     assert (found_code, levels(found, subject)) == (code, level), found
     assert [words for words in said if words not in text(found, subject)] == []
     assert levels(found, "server")[0] == "ok"
@@ -185,7 +183,6 @@ async def test_a_proxy_that_is_not_trusted_is_named_and_a_wallet_that_answers_st
         _, trusting_nobody = await behind.examined()
         behind.proxy.forwards_address = False
         code, found = await behind.examined()
-
     assert 'trusted_proxies = ["127.0.0.1"]' in text(trusting_nobody, "proxy")
     assert (code, levels(found, "wallet")) == (2, ["fail"])
     assert "it answers everybody who comes through the proxy: set rpc_token" in text(found, "wallet")
@@ -200,7 +197,6 @@ async def test_settings_that_are_not_taken_and_a_database_that_was_moved_are_fou
     file = behind.attended.server.settings.database_file
     file.rename(file.with_name("moved"))
     code_without_file, without_file = await behind.examined()
-
     assert (code, code_without_file) == (1, 2)
     for name, cure in (("requests_burst", "send SIGHUP"), ("cache_bytes", "restart it")):
         assert f"the running server has other values of {name}: {cure}" in text(found, "settings")
@@ -217,7 +213,6 @@ async def test_the_admin_token_is_not_sent_where_others_can_read_it_and_without_
     loaded = LoadedSettings(Settings(admin_token=ADMIN_TOKEN), {}, ())
     seen = Examination(loaded, None, None, fixes=False, now_ms=0)
     [finding] = await check_arrival(seen, "http://bridge.example.org")
-
     assert (code, levels(found, "admin API")) == (1, ["ok"])
     assert "without admin_token the server cannot say" in text(found, "proxy")
     assert finding.level is Level.WARN

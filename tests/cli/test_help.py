@@ -57,7 +57,6 @@ def test_without_a_command_a_terminal_shows_the_help() -> None:
     finally:
         os.close(ours)
         os.close(theirs)
-
     assert text.startswith("Usage: bridge-server [OPTIONS] COMMAND")
     assert "\n  serve " in text
 
@@ -90,7 +89,6 @@ def test_the_module_is_the_command_and_loads_neither_the_server_nor_its_settings
     arguments: tuple[str, ...],
 ) -> None:
     finished = run_new_interpreter(*arguments, environment={"PYTHONPROFILEIMPORTTIME": "1"})
-
     assert finished.exit_code == 0
     assert VERSION in finished.out
     said = finished.err.splitlines()

@@ -108,7 +108,6 @@ async def test_to_a_file_of_accounts_or_an_export_within_their_limits(
     file.write_text(f"{file.read_text()}\n{account(601)}\n")
     result = await attended.command("notify", app.project_id, *TEXT, "--to-file", str(file), "--json")
     limited = await attended.command("notify", app.project_id, *TEXT, "--to", account(1))
-
     counts = json.loads(result.stdout)
     assert (result.exit_code, counts["sent"], counts["not_subscribed"]) == (1, 600, 1)
     assert limited.exit_code == 1
@@ -213,7 +212,6 @@ async def test_a_terminal_shows_a_bar_and_json_is_alone_on_standard_output(
         environment = {"BRIDGE_PROJECT_SECRET": app.secret}
         shown = await asyncio.to_thread(shown_at_terminal, *command, environment=environment)
         bare = await asyncio.to_thread(shown_at_terminal, *command, "--json", environment=environment)
-
     assert "s: The bridge answered 503" in shown.partition("waiting 0.")[2]
     assert "1200/1200" in shown
     assert "sent  1,200" in shown

@@ -191,7 +191,6 @@ async def test_the_device_gets_a_push(push: PushClient, services: PushServices) 
     for channel in ("fcm", "apns", "webpush", "webhook"):
         await push.register(type=channel, token=services.token(channel), language="sv")
         finished = await push_test(push, services, "--topic", TOPIC)
-
         told = f"the provider took it and answered {201 if channel == 'webpush' else 200}\n"
         assert (finished.exit_code, finished.out, finished.err) == (0, told, "")
         (shown,) = services.shown(channel)

@@ -225,7 +225,6 @@ def test_a_database_a_setting_or_a_data_directory_that_cannot_be_used_is_one_lin
     (tmp_path / "file").write_text("no directory")
     operate.data_dir.mkdir()
     (operate.data_dir / "bridge.sqlite3").write_bytes(b"not a database, by any stretch" * 100)
-
     for command in (("subscriber", "list", "app"), ("push", "test", "--topic", "t"), ("backup", "copy")):
         assert "there is no database" in Operating(invoke, tmp_path / "elsewhere").refusal(*command)
     assert not (tmp_path / "elsewhere").exists()

@@ -85,7 +85,6 @@ def test_log_ready_file_and_service_manager_have_start_and_stop(tmp_path: Path) 
 def test_on_all_addresses_the_ready_file_has_loopback_and_the_log_a_reachable_url(tmp_path: Path) -> None:
     with watched_server(tmp_path, "--host", "0.0.0.0") as server:
         assert server.stop(signal.SIGTERM) == 0
-
     started, stopped = server.log()
     reachable = url_for_others(server.url, "0.0.0.0")
     assert "127.0.0.1" not in reachable
@@ -110,7 +109,6 @@ def test_commands_find_the_server_until_it_stops_and_its_token_is_private(tmp_pa
         assert len(server.facts["test_token"]) == 43
         assert {stat.S_IMODE(file.stat().st_mode) for file in (left, server.ready_file)} == {0o600}
         assert server.stop(signal.SIGTERM) == 0
-
     assert server.facts["test_token"] not in str(server.log())
     assert [file.name for file in left.parent.glob("server*")] == []
 
@@ -172,7 +170,6 @@ def test_the_soft_limit_is_raised_to_the_hard_one_and_one_that_is_too_low_is_sai
         lines = Path(f"/proc/{server.process.pid}/limits").read_text().splitlines()
         (limits,) = (line.split()[3:5] for line in lines if line.startswith("Max open files"))
         said = server.said()
-
     assert limits == [str(hard)] * 2
     assert [(each["event"], each["level"], each["limit"]) for each in said] == (
         [] if is_enough else [("few_file_descriptors", "warning", hard)]

@@ -39,7 +39,6 @@ _WORDS = "legal winner thank year wave sausage worth useful legal winner thank y
 def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(load: Loading) -> None:
     file, environment, flags = "port = 1001", {"BRIDGE_PORT": "1002"}, {"port": 1003}
     loaded = [load(file), load(None, environment), load(None, {}, **flags), load(file, environment, **flags)]
-
     by_flag = (1003, "flag --port")
     origins = [(1001, f"file {load.file}"), (1002, "environment BRIDGE_PORT"), by_flag, by_flag]
     assert [(each.settings.port, each.origins["port"]) for each in loaded] == origins
@@ -52,7 +51,6 @@ def test_bad_values_are_reported_together_and_so_is_a_file_that_is_no_text(
     assert sorted(line.split(":")[0] for line in fault.splitlines()) == [
         "log_level (environment BRIDGE_LOG_LEVEL)", f"max_wait (file {load.file})", "port (flag --port)",
     ]  # fmt: skip
-
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     for name in ("missing.toml", "binary.toml", "."):
         with pytest.raises(SettingsError, match=r"cannot be read|is not TOML"):
@@ -137,7 +135,6 @@ _TTL = {"call_ttl": 3_600, "status_ttl": 3_600}
 def test_a_value_is_read_as_it_is_spelled(load: Loading, sources: Sources, values: dict[str, object]) -> None:
     text, environment, flags = sources
     settings = load(text, environment, **flags).settings
-
     found = {name: getattr(settings, name) for name in values}
     assert values == {
         name: each.get_secret_value() if isinstance(each, SecretStr) else each for name, each in found.items()
@@ -218,7 +215,6 @@ def test_a_value_that_cannot_be_used_is_refused_with_the_reason_and_not_repeated
 ) -> None:
     text, environment, flags = sources
     fault = load.fault(text, environment, **flags)
-
     assert fnmatchcase(fault, said.replace("{file}", str(load.file))), fault
     assert [secret for secret in _NOT_REPEATED if secret in fault] == []
 
@@ -280,7 +276,6 @@ def test_a_systemd_credential_or_the_file_that_a_variable_names_has_the_secret(
     found = {f"systemd credential {name}": {"CREDENTIALS_DIRECTORY": str(tmp_path)}}
     if name != "private_keys":  # private_keys_file is a setting
         found[f"file {file} of environment {variable}"] = {variable: str(file)}
-
     for origin, environment in found.items():
         loaded = load(None, environment, **_BESIDE.get(name, {}))
         assert getattr(loaded.settings, name).get_secret_value() == _SECRETS[name]
@@ -307,7 +302,6 @@ def test_the_file_of_a_variable_wins_over_a_credential_and_that_over_toml(
         'admin_token = "of-toml"\nrpc_token = "of-toml"\nmetrics_token = "of-toml"',
         {"CREDENTIALS_DIRECTORY": str(tmp_path), "BRIDGE_ADMIN_TOKEN_FILE": str(tmp_path / "secret")},
     ).settings
-
     tokens = (settings.admin_token, settings.rpc_token, settings.metrics_token)
     assert [token.get_secret_value() for token in tokens if token] == ["of-a-file", "of-systemd", "of-toml"]
 
@@ -319,7 +313,6 @@ def test_a_file_that_cannot_be_used_is_named_with_its_variable(load: Loading, tm
     binary = load.fault(None, {name: str(file)})
     file.write_bytes(b"\n")
     empty = load.fault(None, {name: str(file)})
-
     assert missing.startswith(f"{name}: {file} cannot be read: No such file or directory")
     assert binary.startswith(f"{name}: {file} is no text in UTF-8")
     assert empty.startswith(f"admin_token (file {file} of environment {name}): must not be empty")
@@ -353,7 +346,6 @@ def complaint_about(**values: Any) -> str:
 def test_a_wallet_that_other_processes_reach_says_what_it_needs() -> None:
     wallet = {"database": _URL, "host": "0.0.0.0", "node_url": "http://node:8545"}
     complaint = complaint_about(**wallet)
-
     assert [line.partition(":")[0] for line in complaint.splitlines()] == [
         "rpc_token", "internal_url", "trusted_proxies",
     ]  # fmt: skip
@@ -372,7 +364,6 @@ def test_a_missing_driver_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPat
 def test_a_url_is_shown_without_its_password() -> None:
     settings = settings_of({"database": _URL, "database_direct": f"{_URL}?password=sesame"})
     rows = shown_settings(settings, {})
-
     assert rows["database"]["value"] == "postgresql://bridge:***@127.0.0.1:1/bridge"
     assert rows["database_direct"]["value"] == "postgresql://bridge:***@127.0.0.1:1/bridge?password=***"
     assert "sesame" not in repr(settings)
@@ -381,7 +372,6 @@ def test_a_url_is_shown_without_its_password() -> None:
 @given(password=st.text(st.characters(codec="ascii", exclude_characters="*"), min_size=4))
 def test_no_password_is_shown_however_the_url_is_broken(password: str) -> None:
     shown = url_without_password(f"postgresql://b:{password}zz@h/d?password={password}zz")
-
     assert "zz" not in shown or any(each in password for each in "/?#[]\\\n\r\t&;")
 
 

@@ -153,7 +153,6 @@ async def test_every_long_poll_is_answered(
     paths = [f"/session/{session_id}", f"/call-status/{call_id}", f"/session/{empty_id}/calls"]
     polls = [asyncio.create_task(poll(client, path)) for path in paths * 20]
     await counted(client, "waiting_clients", 60)
-
     assert await asyncio.to_thread(server.stop, number) == 0
     assert await asyncio.gather(*polls) == [(204, ""), (204, ""), (200, "{}")] * 20
     assert "Traceback" not in server.err_file.read_text("utf-8")

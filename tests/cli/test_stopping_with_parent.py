@@ -143,7 +143,6 @@ def test_a_server_runs_as_long_as_its_starter_and_leaves_no_files(tmp_path: Path
         assert is_running(pid)
         server.starter.kill()
         server.until_gone()
-
         assert not is_running(pid)
         assert not ready.exists()
         assert "unknown_setting" not in server.log()

@@ -159,7 +159,6 @@ def test_a_bad_line_is_named_and_nothing_of_its_slice_is_written(
 ) -> None:
     file = write(tmp_path / "lines", plain_account(1), "", line, plain_account(2))
     refusal = app.refusal("subscriber", "import", "app", file)
-
     assert refusal.startswith("line 3: ")
     assert refusal.endswith("(imported before that: 0)")
     assert said in refusal
@@ -172,7 +171,6 @@ def test_the_slices_before_a_bad_line_are_kept_and_the_import_can_go_on(
     lines = [plain_account(number) for number in range(510)]
     file = write(tmp_path / "lines", *lines, "nonsense")
     refusal = app.refusal("subscriber", "import", "app", stdin=file.read_bytes())
-
     assert refusal.startswith("line 511: ")
     assert refusal.endswith("(imported before that: 500)")
     assert list(subscribed(app)) == lines[:500]
@@ -185,11 +183,9 @@ def test_a_reader_that_has_seen_enough_ends_a_listing_quietly(app: Operating, tm
     app.text("subscriber", "import", "app", write(tmp_path / "lines", *accounts))
     reader, writer = os.pipe()
     os.close(reader)
-
     with os.fdopen(writer, "wb") as closed, (tmp_path / "errors").open("wb") as errors:
         command = ("subscriber", "list", "app", "--data-dir", str(app.data_dir))
         process = fork_server().start(command, os.environ, errors, closed)
-
     assert process.wait(60) == 1
     assert (tmp_path / "errors").read_bytes() == b""
 

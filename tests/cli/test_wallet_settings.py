@@ -69,7 +69,6 @@ def test_keys_key_files_and_a_node_make_a_wallet(tmp_path: Path) -> None:
     (tmp_path / "keystore").mkdir()
     file = tmp_path / "keys"
     file.write_text(f"# the treasury\n0x{KEY}\n")
-
     assert not settings(data_dir=tmp_path / "none").has_wallet
     assert settings(data_dir=tmp_path).has_wallet
     for one in ({"private_keys": KEY}, {"node_url": "http://127.0.0.1:9"}, {"dev_accounts": True}):
@@ -90,7 +89,6 @@ def test_a_wallet_answers_where_the_ready_file_says_warns_and_prints_no_key(tmp_
     with watched_server(tmp_path, *flags) as server:
         accounts, error = rpc(server, "eth_accounts")["result"], rpc(server, "eth_blockNumber")["error"]
         first = server.log()[0]
-
     assert server.facts["rpc_url"] == f"{server.url}/rpc"
     assert (accounts[0], error["code"]) == (DEVELOPMENT_ADDRESS, 4900)
     assert (first["level"], first["event"]) == ("warning", "development_accounts")
@@ -113,7 +111,6 @@ def test_a_wallet_behind_a_proxy_and_without_a_token_is_warned_of(
 ) -> None:
     with watched_server(tmp_path, environment=environment) as server:
         logged = server.said()
-
     assert [line["event"] for line in logged] == events
     assert all(line["level"] == "warning" and "set rpc_token" in line["advice"] for line in logged)
 
