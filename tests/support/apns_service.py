@@ -12,7 +12,7 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, cast
 
@@ -27,25 +27,36 @@ from hyperframe.frame import GoAwayFrame
 
 from bridge_server.kernel.clock import Clock
 from tests.support.credentials import verified
+from tests.support.fakes import with_hyphens
 
 
+@dataclass(slots=True)
 class ServerStream:
     """A complete request and the ways to answer it. A test may also not answer."""
 
-    def __init__(self, connection: "Http2ServerConnection", stream_id: int, headers: dict[str, str]) -> None:
-        self.connection = connection
-        self.stream_id = stream_id
-        self.headers = headers
-        self.body = bytearray()
-        self.was_reset = False
+    connection: "Http2ServerConnection"
+    stream_id: int
+    headers: dict[str, str]
+    body: bytearray = field(default_factory=bytearray)
+    was_reset: bool = False
 
     def respond(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        """Answer with a status, header fields and a body of at most 16,384 bytes."""
-        self.connection.respond(self, status, headers, body)
+        """Answer with at most 16,384 bytes, unless the client has reset the stream or gone."""
+        h2_connection = self.connection._h2
+        has_gone = h2_connection.state_machine.state is h2.connection.ConnectionState.CLOSED
+        if self.connection.streams.pop(self.stream_id, None) is None or has_gone:
+            return
+        fields = [(":status", str(status)), *headers.items()]
+        h2_connection.send_headers(self.stream_id, fields, end_stream=not body)
+        if body:
+            h2_connection.send_data(self.stream_id, body, end_stream=True)
+        self.connection._flush()
 
     def reset(self, code: int = h2.errors.ErrorCodes.INTERNAL_ERROR) -> None:
         """Reset the stream. REFUSED_STREAM means that the request was not processed."""
-        self.connection.reset(self, code)
+        if self.connection.streams.pop(self.stream_id, None) is not None:
+            self.connection._h2.reset_stream(self.stream_id, code)
+            self.connection._flush()
 
 
 class Http2ServerConnection(asyncio.Protocol):
@@ -53,9 +64,8 @@ class Http2ServerConnection(asyncio.Protocol):
 
     def __init__(self, handle: Callable[[ServerStream], None], max_streams: int) -> None:
         self._handle = handle
-        self._h2 = h2.connection.H2Connection(
-            h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
-        )
+        configuration = h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
+        self._h2 = h2.connection.H2Connection(configuration)
         self._max_streams = max_streams
         self.transport: asyncio.Transport | None = None
         """There is none if the TLS handshake failed."""
@@ -69,55 +79,31 @@ class Http2ServerConnection(asyncio.Protocol):
             self._h2.update_settings({h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: count})
             self._flush()
 
-    def respond(self, stream: ServerStream, status: int, headers: dict[str, str], body: bytes) -> None:
-        """Answer a request, unless the client has reset it or closed the connection."""
-        has_gone = self._h2.state_machine.state is h2.connection.ConnectionState.CLOSED
-        if self.streams.pop(stream.stream_id, None) is None or has_gone:
-            return
-        fields = [(":status", str(status)), *headers.items()]
-        self._h2.send_headers(stream.stream_id, fields, end_stream=not body)
-        if body:
-            self._h2.send_data(stream.stream_id, body, end_stream=True)
-        self._flush()
-
-    def reset(self, stream: ServerStream, code: int) -> None:
-        """Reset a stream."""
-        if self.streams.pop(stream.stream_id, None) is not None:
-            self._h2.reset_stream(stream.stream_id, code)
-            self._flush()
-
     def go_away(self, last_stream_id: int, code: int = 0, text: bytes = b"") -> None:
         """Send GOAWAY: requests after this stream get no answer, earlier ones may get one."""
         frame = GoAwayFrame(0, last_stream_id=last_stream_id, error_code=code, additional_data=text)
         self.write(frame.serialize())
 
     def write(self, data: bytes) -> None:
-        """Send raw bytes."""
         if self.transport is not None:
             self.transport.write(data)
 
     def close(self) -> None:
-        """Close the connection in an orderly way."""
         if self.transport is not None:
             self.transport.close()
 
     def abort(self) -> None:
-        """Abort the connection."""
         if self.transport is not None:
             self.transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the settings."""
         self.transport = cast(asyncio.Transport, transport)
-        self._h2.local_settings = h2.settings.Settings(
-            client=False,
-            initial_values={h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: self._max_streams},
-        )
+        first = {h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: self._max_streams}
+        self._h2.local_settings = h2.settings.Settings(client=False, initial_values=first)
         self._h2.initiate_connection()
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        """Process received frames."""
         try:
             events = self._h2.receive_data(data)
         except h2.exceptions.ProtocolError:
@@ -129,7 +115,6 @@ class Http2ServerConnection(asyncio.Protocol):
         self._flush()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Drop the streams and complete `closed`."""
         self.streams.clear()
         if not self.closed.done():
             self.closed.set_result(None)
@@ -154,20 +139,13 @@ class Http2ServerConnection(asyncio.Protocol):
         self.write(self._h2.data_to_send())
 
 
-_DEVICE = re.compile(r"/3/device/(?:[0-9a-f]{2}){32,128}")
-_TOKEN_LIFETIME_SECONDS = 3_600
-_TOKEN_PAUSE_SECONDS = 1_200
 _STATUSES = {
     403: "ExpiredProviderToken Forbidden BadCertificate BadCertificateEnvironment InvalidProviderToken "
     "MissingProviderToken UnrelatedKeyIdInToken BadEnvironmentKeyIdInToken",
-    404: "BadPath",
-    405: "MethodNotAllowed",
-    410: "Unregistered ExpiredToken",
-    413: "PayloadTooLarge",
-    429: "TooManyProviderTokenUpdates TooManyRequests",
-    500: "InternalServerError",
+    404: "BadPath", 405: "MethodNotAllowed", 410: "Unregistered ExpiredToken", 413: "PayloadTooLarge",
+    429: "TooManyProviderTokenUpdates TooManyRequests", 500: "InternalServerError",
     503: "ServiceUnavailable Shutdown",
-}
+}  # fmt: skip
 """The reasons of each status. Those of others are 400."""
 
 
@@ -186,7 +164,6 @@ class ApnsService:
 
     key_id = "ABC123DEFG"
     team_id = "DEF123GHIJ"
-
     topic = "com.example.wallet"
 
     def __init__(self, clock: Clock, max_streams: int) -> None:
@@ -208,18 +185,15 @@ class ApnsService:
         self._updated_at = 0
 
     def accept(self) -> Http2ServerConnection:
-        """The protocol of a new connection."""
         connection = Http2ServerConnection(self.handle, max_streams=1)
         self.connections.append(connection)
         return connection
 
     def handle(self, stream: ServerStream) -> None:
-        """Check a request and answer it."""
         if self.script:
             self.script.popleft()(self, stream)
             return
-        reason = self._token_fault(stream) or _fault(stream, self.topic)
-        if reason is not None:
+        if (reason := self._token_fault(stream) or _fault(stream, self.topic)) is not None:
             refusal(reason)(self, stream)
             return
         stream.connection.allow_streams(self.max_streams)
@@ -237,14 +211,14 @@ class ApnsService:
             header, claims = self._verified(token)
         except ValueError:
             return "InvalidProviderToken"
-        age = self._clock.now_ms() // 1_000 - claims["iat"]
+        now = self._clock.now_ms() // 1_000
+        age = now - claims["iat"]
         if (header["kid"], claims["iss"]) != (self.key_id, self.team_id) or age < -60:
             return "InvalidProviderToken"
-        if age > _TOKEN_LIFETIME_SECONDS:
+        if age > 3_600:
             return "ExpiredProviderToken"
         if token not in self.provider_tokens:
-            now = self._clock.now_ms() // 1_000
-            if now - self._updated_at < _TOKEN_PAUSE_SECONDS:
+            if now - self._updated_at < 1_200:
                 return "TooManyProviderTokenUpdates"
             self.provider_tokens.append(token)
             self._updated_at = now
@@ -280,11 +254,9 @@ def abort(_: ApnsService, stream: ServerStream) -> None:
 
 def refusal(reason: str, **headers: str) -> ApnsAnswer:
     """Refuse with one of Apple's reasons. Underscores in the names of headers become hyphens."""
-
     status = next((status for status, reasons in _STATUSES.items() if reason in reasons.split()), 400)
     body = json.dumps({"reason": reason}).encode()
-    fields = {name.replace("_", "-"): value for name, value in headers.items()}
-    return lambda _, stream: stream.respond(status, fields, body)
+    return lambda _, stream: stream.respond(status, with_hyphens(headers), body)
 
 
 @asynccontextmanager
@@ -312,7 +284,7 @@ def _fault(stream: ServerStream, topic: str) -> str | None:
     """The first reason for which Apple would refuse the request."""
     fields = stream.headers
     checks = {
-        "BadDeviceToken": _DEVICE.fullmatch(fields[":path"]),
+        "BadDeviceToken": re.fullmatch(r"/3/device/(?:[0-9a-f]{2}){32,128}", fields[":path"]),
         "TopicDisallowed": fields.get("apns-topic") == topic,
         "BadCollapseId": len(fields.get("apns-collapse-id", "").encode()) <= 64,
         "PayloadTooLarge": len(stream.body) <= 4_096,

@@ -19,16 +19,10 @@ from aiohttp import web
 from Crypto.PublicKey import RSA
 
 from bridge_server.kernel.clock import Clock
+from tests.support import fakes
 from tests.support.credentials import verified
 
-FCM_ERROR = "type.googleapis.com/google.firebase.fcm.v1.FcmError"
-
 _FIELDS = frozenset({"token", "data", "notification", "android", "webpush", "apns", "fcm_options"})
-
-
-def error_document(status: int, general: str, text: str, *details: object) -> dict[str, Any]:
-    """An error in the form of Google's APIs."""
-    return {"error": {"code": status, "message": text, "status": general, "details": list(details)}}
 
 
 def _is_valid(message: dict[str, Any]) -> bool:
@@ -43,8 +37,12 @@ def _is_valid(message: dict[str, Any]) -> bool:
     )
 
 
-_SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
-_GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+def _error(status: int, general: str, text: str, code: str = "", **headers: str) -> web.Response:
+    """An error in the form of Google's APIs, with FCM's code if there is one."""
+    kind = "type.googleapis.com/google.firebase.fcm.v1.FcmError"
+    details = [{"@type": kind, "errorCode": code}] if code else []
+    error = {"code": status, "message": text, "status": general, "details": details}
+    return web.json_response({"error": error}, status=status, headers=fakes.with_hyphens(headers))
 
 
 # Answers of the real service: HTTP status, general status, text.
@@ -82,7 +80,6 @@ class FcmService:
 
     @property
     def token_endpoint(self) -> str:
-        """The URL of the token endpoint."""
         return f"{self.endpoint}/token"
 
     def service_account(self) -> dict[str, str]:
@@ -108,7 +105,7 @@ class FcmService:
         if self.token_script:
             return await self.token_script.popleft()(self, request)
         try:
-            assert form["grant_type"] == _GRANT_TYPE
+            assert form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
             self._verify(str(form["assertion"]))
         except ValueError as error:
             refused = {"error": "invalid_grant", "error_description": str(error)}
@@ -133,7 +130,7 @@ class FcmService:
             return await self.script.popleft()(self, request)
         if request.match_info["project_id"] != self.project_id:
             text = "Permission 'cloudmessaging.messages.create' denied on resource"
-            return web.json_response(error_document(403, "PERMISSION_DENIED", text), status=403)
+            return _error(403, "PERMISSION_DENIED", text)
         if not _is_valid(message):
             return await refusal("INVALID_ARGUMENT")(self, request)
         return await self.by_token.get(message["token"], self.otherwise)(self, request)
@@ -142,8 +139,9 @@ class FcmService:
         header, claims = verified(assertion, self._key.public_key())
         now = self._clock.now_ms() // 1_000
         account = self.service_account()
+        scope = "https://www.googleapis.com/auth/firebase.messaging"
         found = header["kid"], claims["iss"], claims["scope"], claims["aud"]
-        if found != (account["private_key_id"], account["client_email"], _SCOPE, self.token_endpoint):
+        if found != (account["private_key_id"], account["client_email"], scope, self.token_endpoint):
             raise ValueError("Invalid JWT: another key, issuer, scope or audience")
         if not (claims["exp"] - 3_600 <= claims["iat"] <= now + 60 and now < claims["exp"]):
             raise ValueError("Invalid JWT: Token must be a short-lived token and in a reasonable timeframe")
@@ -166,39 +164,29 @@ async def taken(service: FcmService, _: web.Request) -> web.Response:
     return web.json_response({"name": f"projects/{service.project_id}/messages/0:{number}"})
 
 
-async def hang(service: FcmService, _: web.Request) -> web.Response:
-    """Send no answer until the service is released or closed."""
-    await service.released.wait()
-    return web.Response(status=503)
+hang, reset = fakes.hang, fakes.reset
 
 
-async def reset(_: FcmService, request: web.Request) -> web.Response:
-    """Abort the connection without an answer."""
-    assert request.transport is not None
-    request.transport.abort()
-    return web.Response()
-
-
-def refusal(code: str, **headers: str) -> FcmAnswer:
+def refusal(error_code: str, error_text: str | None = None, **headers: str) -> FcmAnswer:
     """Refuse with one of FCM's error codes."""
-    status, general, text = _REFUSALS[code]
-    detail = {"@type": FCM_ERROR, "errorCode": code}
-    return answered(status, error_document(status, general, text, detail), **headers)
+    status, general, usual_text = _REFUSALS[error_code]
+
+    async def answer(_: FcmService, __: web.Request) -> web.Response:
+        return _error(status, general, error_text or usual_text, error_code, **headers)
+
+    return answer
 
 
 def invalid_token() -> FcmAnswer:
     """Refuse the registration token as malformed."""
-    detail = {"@type": FCM_ERROR, "errorCode": "INVALID_ARGUMENT"}
-    text = "The registration token is not a valid FCM registration token"
-    return answered(400, error_document(400, "INVALID_ARGUMENT", text, detail))
+    return refusal("INVALID_ARGUMENT", "The registration token is not a valid FCM registration token")
 
 
 def answered(status: int, document: object = None, **headers: str) -> FcmAnswer:
     """Answer with this status and JSON. Underscores in the names of headers become hyphens."""
 
     async def answer(_: FcmService, __: web.Request) -> web.Response:
-        fields = {name.replace("_", "-"): value for name, value in headers.items()}
-        return web.json_response(document, status=status, headers=fields)
+        return web.json_response(document, status=status, headers=fakes.with_hyphens(headers))
 
     return answer
 
@@ -206,7 +194,7 @@ def answered(status: int, document: object = None, **headers: str) -> FcmAnswer:
 def unauthenticated() -> web.Response:
     """The answer to an invalid access token."""
     text = "Request had invalid authentication credentials. Expected OAuth 2 access token."
-    return web.json_response(error_document(401, "UNAUTHENTICATED", text), status=401)
+    return _error(401, "UNAUTHENTICATED", text)
 
 
 @lru_cache(maxsize=1)
@@ -222,12 +210,9 @@ async def running_fcm_service(clock: Clock) -> AsyncIterator[FcmService]:
     app = web.Application()
     app.router.add_post("/token", service.grant)
     app.router.add_post("/v1/projects/{project_id}/messages:send", service.send)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        service.endpoint = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        yield service
-    finally:
-        service.released.set()
-        await runner.cleanup()
+    async with fakes.listening(web.AppRunner(app, access_log=None, shutdown_timeout=1)) as port:
+        service.endpoint = f"http://127.0.0.1:{port}"
+        try:
+            yield service
+        finally:
+            service.released.set()

@@ -10,6 +10,7 @@ from ssl import SSLContext
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
+from tests.support import fakes
 from tests.support.waiting import eventually
 
 
@@ -40,25 +41,18 @@ class WebhookReceiver:
         self.released = asyncio.Event()
 
     def url(self, path: str = "/hook", host: str = "127.0.0.1") -> str:
-        """An address of this receiver."""
         return f"http://{host}:{self.port}{path}"
 
     async def got(self, count: int) -> None:
         """Return once this many requests have come in."""
-
-        async def enough() -> bool:
-            return len(self.requests) >= count
-
-        await eventually(enough)
+        await eventually(lambda: len(self.requests) >= count)
 
     def application(self) -> web.Application:
-        """The aiohttp application of the receiver."""
         application = web.Application(client_max_size=0)
         application.router.add_route("*", "/{path:.*}", self.handle)
         return application
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Keep the request and answer it."""
         body = await request.read()
         self.requests.append(Received(request.transport, request.path_qs, request.headers, body))
         answer = self.script.popleft() if self.script else self.otherwise
@@ -70,25 +64,12 @@ class WebhookReceiver:
             self.at_once -= 1
 
 
-def status(code: int, **headers: str) -> Answer:
-    """Answer with this status; underscores in the names of headers become hyphens."""
-
-    async def answer(_: WebhookReceiver, __: web.BaseRequest) -> web.Response:
-        return web.Response(status=code, headers={name.replace("_", "-"): headers[name] for name in headers})
-
-    return answer
+status, reset = fakes.status, fakes.reset
 
 
 async def hang(receiver: WebhookReceiver, _: web.BaseRequest) -> web.Response:
     """Say nothing until the receiver is released or closed."""
     await receiver.released.wait()
-    return web.Response()
-
-
-async def reset(_: WebhookReceiver, request: web.BaseRequest) -> web.Response:
-    """Break the connection off without an answer."""
-    assert request.transport is not None
-    request.transport.abort()
     return web.Response()
 
 
@@ -121,14 +102,9 @@ async def open_receiver(
 ) -> AsyncIterator[WebhookReceiver]:
     """A receiver that listens there, until the block is left: at `0.0.0.0` it is every host 127.x.y.z."""
     receiver = WebhookReceiver()
-    server = web.Server(receiver.handle, access_log=None)
-    runner = web.ServerRunner(server, shutdown_timeout=1)
-    await runner.setup()
-    site = web.TCPSite(runner, host, 0, ssl_context=tls)
-    await site.start()
-    receiver.port = runner.addresses[0][1]
-    try:
-        yield receiver
-    finally:
-        receiver.released.set()
-        await runner.cleanup()
+    runner = web.ServerRunner(web.Server(receiver.handle, access_log=None), shutdown_timeout=1)
+    async with fakes.listening(runner, host, tls) as receiver.port:
+        try:
+            yield receiver
+        finally:
+            receiver.released.set()

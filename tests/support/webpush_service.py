@@ -1,12 +1,4 @@
-"""A local Web Push service: subscriptions, the checks of RFC 8030, 8188 and 8292, and every refusal.
-
-    async with web_push_service(SystemClock()) as service:
-        token = service.subscribe(p256dh, auth, application_server_key)
-        ...
-        (push,) = service.accepted
-
-`push.body` is encrypted; decrypting it takes the private key of the subscription.
-"""
+"""A local Web Push service: subscriptions, the checks of RFC 8030, 8188 and 8292, and every refusal."""
 
 import asyncio
 import base64
@@ -31,14 +23,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from multidict import CIMultiDictProxy
 
 from bridge_server.kernel.clock import Clock
+from tests.support import fakes
 from tests.support.credentials import verified
-
-_VAPID = re.compile(r"vapid t=([\w.-]+), ?k=([\w-]+)", re.ASCII)
 
 
 def _vapid_key(authorization: str, audience: str, now_seconds: float) -> str:
     """Verify an Authorization header (RFC 8292); returns its public key as base64url. Raises ValueError."""
-    matched = _VAPID.fullmatch(authorization)
+    matched = re.fullmatch(r"vapid t=([\w.-]+), ?k=([\w-]+)", authorization, re.ASCII)
     if matched is None:
         raise ValueError("the Authorization header is not «vapid t=…, k=…»")
     token, key = matched.groups()
@@ -48,9 +39,6 @@ def _vapid_key(authorization: str, audience: str, now_seconds: float) -> str:
     if not claims["sub"].startswith(("mailto:", "https://")):
         raise ValueError("the subject is neither mailto: nor an https URL")
     return key
-
-
-_URGENCIES = frozenset({"very-low", "low", "normal", "high"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +99,15 @@ class WebPushService:
         ]
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Record a request and answer it."""
         body = await request.read()
         answer = self.script.popleft() if self.script else None
+        code, reason = (0, "") if answer is not None else self._verdict(request, body)
+        endpoint, now_ms = self.origin + request.path_qs, self._clock.now_ms()
+        self.received.append(ReceivedPush(endpoint, request.headers, body, code, now_ms))
         if answer is not None:
-            self._keep(request, body, 0)
             return await answer(self, request)
-        code, reason = self._verdict(request, body)
-        self._keep(request, body, code)
         headers = {"Location": f"{self.origin}/message/{uuid4().hex}"} if code == 201 else {}
         return web.Response(status=code, text=reason, headers=headers)
-
-    def _keep(self, request: web.BaseRequest, body: bytes, status: int) -> None:
-        endpoint = self.origin + request.path_qs
-        now_ms = self._clock.now_ms()
-        self.received.append(ReceivedPush(endpoint, request.headers, body, status, now_ms))
 
     def _verdict(self, request: web.BaseRequest, body: bytes) -> tuple[int, str]:
         """The status of the answer, and its reason."""
@@ -133,14 +115,14 @@ class WebPushService:
             return 404, "no such subscription"
         if request.path in self._ended:
             return 410, "the subscription has ended"
-        headers = request.headers
+        headers, urgencies = request.headers, ("very-low", "low", "normal", "high")
         try:
             key = _vapid_key(headers.get("Authorization", ""), self.origin, self._clock.now_ms() / 1_000)
         except ValueError as error:
             return 401, f"invalid JWT: {error}"
         if self._keys[request.path] not in (None, key):
             return 403, "the VAPID credentials are not those of the subscription"
-        if not headers.get("TTL", "").isdecimal() or headers.get("Urgency", "normal") not in _URGENCIES:
+        if not headers.get("TTL", "").isdecimal() or headers.get("Urgency", "normal") not in urgencies:
             return 400, "the TTL is no number of seconds, or the Urgency is not one of RFC 8030"
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", headers.get("Topic", "none")):
             return 400, "the Topic is not 1 to 32 characters of base64url"
@@ -149,27 +131,7 @@ class WebPushService:
         return 201, ""
 
 
-def status(code: int, text: str = "", **headers: str) -> Answer:
-    """Answer with this status. Underscores in the names of headers become hyphens."""
-    spelled = {name.replace("_", "-"): value for name, value in headers.items()}
-
-    async def answer(_: WebPushService, __: web.BaseRequest) -> web.Response:
-        return web.Response(status=code, text=text, headers=spelled)
-
-    return answer
-
-
-async def hang(service: WebPushService, _: web.BaseRequest) -> web.Response:
-    """Send no answer until the service is released or closed."""
-    await service.released.wait()
-    return web.Response(status=503)
-
-
-async def reset(_: WebPushService, request: web.BaseRequest) -> web.Response:
-    """Abort the connection without an answer."""
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response(status=503)
+status, hang, reset = fakes.status, fakes.hang, fakes.reset
 
 
 @asynccontextmanager
@@ -177,14 +139,12 @@ async def web_push_service(clock: Clock) -> AsyncIterator[WebPushService]:
     """Run the service on a free port of loopback until the end of the block."""
     service = WebPushService(clock)
     runner = web.ServerRunner(web.Server(service.handle, access_log=None), shutdown_timeout=1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    service.origin = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        yield service
-    finally:
-        service.released.set()
-        await runner.cleanup()
+    async with fakes.listening(runner) as port:
+        service.origin = f"http://127.0.0.1:{port}"
+        try:
+            yield service
+        finally:
+            service.released.set()
 
 
 # A browser that subscribes to pushes and reads them: decryption by another library than the server's.
