@@ -5,7 +5,7 @@ The turns are taken from the object that gives them out: no client sees when it 
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from io import BytesIO
 from itertools import pairwise
 from typing import Any
@@ -16,19 +16,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import bridge_server.assembly.application
-from bridge_server.kernel.errors import (
-    BridgeError,
-    ConflictError,
-    NotFoundError,
-)
-from bridge_server.wallet.models import (
-    NodeError,
-    TransactionRefusedError,
-)
+from bridge_server.kernel.errors import BridgeError, ConflictError, NotFoundError
+from bridge_server.wallet.models import NodeError, TransactionRefusedError
 from bridge_server.wallet.rpc import openrpc, routes
 from bridge_server.wallet.rpc.routes import BatchTurns, SigningTurns
 from bridge_server.wallet.rpc.wire import CODE_OF_KIND, rpc_error_of
 from tests.ethereum.typed_data_examples import mail
+from tests.support import waiting
 from tests.support.asking import ask
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
@@ -37,8 +31,6 @@ from tests.web import inputs
 
 ACCOUNTS = {"jsonrpc": "2.0", "method": "eth_accounts", "params": []}
 MESSAGE = "0x68656c6c6f"
-KEY, PASSPHRASE = "22" * 32, "correct horse"
-EVERY_METHOD = [*(row.name for row in openrpc.METHODS), "eth_getBalance"]
 WRONG: list[Any] = [
     *(None, True, 0, 1, -1, 1.5, 2**64, -(2**70), 10**300, "", "0x", "0x0", "0xzz", "é", "\u0000"),
     *("0x" + "00" * 20, "0x" + "11" * 32, "0x" + "00" * 65, DEVELOPMENT_ADDRESS, "0x" + "f" * 200),
@@ -47,111 +39,68 @@ WRONG: list[Any] = [
 ]
 
 
-@each_row(
-    ("document", "number", "code"),
-    [
-        ({**ACCOUNTS, "id": 7, "jsonrpc": "1.0"}, 7, -32600),
-        ([], None, -32600),
-        ([ACCOUNTS] * 101, None, -32600),
-        ({**ACCOUNTS, "id": 10**30, "params": {}}, 10**30, -32602),
-        (b"nonsense", None, -32700),
-        (b'{"id":1,"id":1}', None, -32600),
-    ],
-)
+@each_row(("document", "number", "code"), [
+    ({**ACCOUNTS, "id": 7, "jsonrpc": "1.0"}, 7, -32600), ([], None, -32600),
+    ([ACCOUNTS] * 101, None, -32600),
+    ({**ACCOUNTS, "id": 10**30, "params": {}}, 10**30, -32602),
+    (b"nonsense", None, -32700), (b'{"id":1,"id":1}', None, -32600),
+])  # fmt: skip
 async def test_malformed_requests_have_codes(rpc: RpcClient, document: Any, number: Any, code: int) -> None:
     answer = await rpc.post(document if isinstance(document, bytes) else json.dumps(document).encode())
-
     assert json.loads(answer.body).keys() == {"jsonrpc", "id", "error"}
     assert (json.loads(answer.body)["id"], answer.json["error"]["code"]) == (number, code)
-    assert answer.headers["Content-Type"] == "application/json"
 
 
-@each_row(
-    "document",
-    [
-        ACCOUNTS,
-        [ACCOUNTS],
-        [ACCOUNTS, {**ACCOUNTS, "method": "eth_blockNumber"}],
-        {**ACCOUNTS, "method": "personal_nope"},
-        {**ACCOUNTS, "params": {"wrong": 1}},
-    ],
-)
-async def test_notifications_are_not_answered(rpc: RpcClient, document: Any) -> None:
-    answer = await rpc.post(orjson.dumps(document))
-
-    assert (answer.status, answer.body) == (204, b"")
-
-
-async def test_a_notification_is_carried_out(rpc: RpcClient) -> None:
-    key, passphrase = "11" * 32, "correct horse"
-    notification = {"jsonrpc": "2.0", "method": "personal_importRawKey", "params": [key, passphrase]}
-
-    await rpc.post(orjson.dumps(notification))
+async def test_notifications_are_carried_out_and_not_answered(rpc: RpcClient) -> None:
+    key_import = {**ACCOUNTS, "method": "personal_importRawKey", "params": ["11" * 32, "correct horse"]}
+    documents: list[Any] = [
+        *(ACCOUNTS, [ACCOUNTS], [ACCOUNTS, {**ACCOUNTS, "method": "eth_blockNumber"}], key_import),
+        *({**ACCOUNTS, "method": "personal_nope"}, {**ACCOUNTS, "params": {"wrong": 1}}),
+    ]
+    for document in documents:
+        answer = await rpc.post(orjson.dumps(document))
+        assert (answer.status, answer.body) == (204, b""), document
 
     assert "0x19e7e376e7c213b7e7e7e46cc70a5dd086daff2a" in await rpc.call("eth_accounts")
 
 
-@each_row("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
-async def test_a_body_must_be_declared_as_json(rpc: RpcClient, content_type: str | None) -> None:
+async def test_a_body_is_posted_declared_as_json_and_has_at_most_a_mebibyte(rpc: RpcClient) -> None:
     body = orjson.dumps({**ACCOUNTS, "id": 1})
-
-    (await rpc.post(body, content_type=content_type)).problem(415)
+    for content_type in (None, "text/plain", "application/x-www-form-urlencoded"):
+        (await rpc.post(body, content_type=content_type)).problem(415)
     assert result_of((await rpc.post(body, content_type="application/json; charset=utf-8")).json)
 
-
-@each_row(("size", "status"), [(1_048_576, 200), (1_048_577, 413)])
-async def test_a_body_has_at_most_a_mebibyte(rpc: RpcClient, size: int, status: int) -> None:
-    body = orjson.dumps({**ACCOUNTS, "id": 1}).ljust(size)
     headers = {"Content-Type": "application/json"}
+    for size, status in ((1_048_576, 200), (1_048_577, 413)):
+        streamed = BytesIO(body.ljust(size))
+        async with rpc.server.client.post(f"{rpc.server.url}/rpc", data=streamed, headers=headers) as answer:
+            assert answer.status == status
 
-    async with rpc.server.client.post(f"{rpc.server.url}/rpc", data=BytesIO(body), headers=headers) as answer:
-        assert answer.status == status
-
-
-async def test_only_post_is_answered(rpc: RpcClient) -> None:
-    answer = await ask(rpc.server, "GET", "/rpc")
-
-    answer.problem(405)
-    assert answer.headers["Allow"] == "OPTIONS, POST"  # pages of this machine may call development accounts
+    read = await ask(rpc.server, "GET", "/rpc")
+    read.problem(405)
+    assert read.headers["Allow"] == "OPTIONS, POST"  # pages of this machine may call development accounts
 
 
 async def test_a_bad_element_spoils_only_itself_and_notifications_are_left_out(rpc: RpcClient) -> None:
     good = rpc.request("eth_chainId")
     notification = {name: value for name, value in good.items() if name != "id"}
-    bad = [
-        1,
-        {"id": 5},
-        {**good, "params": [1]},
-        {**good, "method": "wallet_x"},
-        {**good, "method": "eth_call"},
-    ]
+    changes: list[dict[str, Any]] = [{"params": [1]}, {"method": "wallet_x"}, {"method": "eth_call"}]
+    bad = [1, {"id": 5}, *({**good, **change} for change in changes)]
 
     answers = await rpc.send([notification, good, *bad, notification, good])
 
     codes = [answer.get("error", {}).get("code") for answer in answers]
     assert codes == [None, -32600, -32600, -32602, -32601, 4900, None]
     assert [answer["id"] for answer in answers] == [good["id"], None, 5, *[good["id"]] * 4]
-
-
-async def test_a_batch_of_one_call_is_answered_by_a_batch(rpc: RpcClient) -> None:
-    request = rpc.request("eth_chainId")
-
-    assert await rpc.send([request]) == [{"jsonrpc": "2.0", "id": request["id"], "result": "0x7a69"}]
+    assert await rpc.send([good]) == [{"jsonrpc": "2.0", "id": good["id"], "result": "0x7a69"}]
 
 
 async def test_calls_of_the_wallet_follow_one_another(rpc: RpcClient) -> None:
-    address = await rpc.call("personal_importRawKey", KEY, PASSPHRASE)
-
-    answers = await rpc.batch(
-        [
-            ("personal_sign", MESSAGE, address),
-            ("personal_unlockAccount", address, PASSPHRASE),
-            ("personal_sign", MESSAGE, address),
-            ("personal_lockAccount", address),
-            ("personal_sign", MESSAGE, address),
-        ]
-    )
-
+    passphrase = "correct horse"
+    address = await rpc.call("personal_importRawKey", "22" * 32, passphrase)
+    sign = ("personal_sign", MESSAGE, address)
+    unlock, lock = ("personal_unlockAccount", address, passphrase), ("personal_lockAccount", address)
+    answers = await rpc.batch([sign, unlock, sign, lock, sign])
     assert ["error" in answer for answer in answers] == [True, False, False, False, True]
 
 
@@ -171,27 +120,21 @@ def test_every_kind_has_a_code(kind: type[BridgeError]) -> None:
         assert any(each in CODE_OF_KIND for each in kind.__mro__)
 
 
-@each_row(
-    ("error", "expected"),
-    [
-        (ConflictError("x"), (-32000, "x", None, False)),
-        (NotFoundError("x"), (-32001, "x", None, False)),
-        (NodeError(3, "reverted", None, has_data=True), (3, "reverted", None, True)),
-        (NodeError(3, "reverted"), (3, "reverted", None, False)),
-        (TransactionRefusedError("nonce too low", {"a": 1}), (-32003, "nonce too low", {"a": 1}, True)),
-    ],
-)
+@each_row(("error", "expected"), [
+    (ConflictError("x"), (-32000, "x", None, False)), (NotFoundError("x"), (-32001, "x", None, False)),
+    (NodeError(3, "reverted", None, has_data=True), (3, "reverted", None, True)),
+    (NodeError(3, "reverted"), (3, "reverted", None, False)),
+    (TransactionRefusedError("nonce too low", {"a": 1}), (-32003, "nonce too low", {"a": 1}, True)),
+])  # fmt: skip
 def test_a_failure_becomes_its_code_and_keeps_what_the_node_added(
     error: BridgeError, expected: tuple[Any, ...]
 ) -> None:
     written = rpc_error_of(error, "m", "id")
-
     assert (written.code, written.message, written.data, written.has_data) == expected
 
 
 def test_an_unexpected_exception_is_not_described_to_the_client() -> None:
     told = rpc_error_of(KeyError("secret"), "m", "id")
-
     assert told.code == -32603
     assert "secret" not in told.message
 
@@ -204,59 +147,31 @@ async def one_wallet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
         yield RpcClient(server)
 
 
-def assert_explained(answer: Any) -> None:
-    """The answer to one call is a response object, and none of a bug."""
-    assert answer.keys() in ({"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"})
-    if "error" in answer:
-        assert answer["error"]["code"] != -32603, answer
-        assert answer["error"]["message"]
-
-
-_QUICK = [method for method in EVERY_METHOD if method not in ("personal_newAccount", "personal_importRawKey")]
-_value = st.one_of(inputs.values, st.sampled_from(WRONG))
-
-
-@given(
-    requests=st.lists(
-        st.fixed_dictionaries(
-            {"jsonrpc": st.sampled_from(["2.0", "2.0", "2.0", 2]), "method": st.sampled_from([*_QUICK, 1])},
-            optional={"id": inputs.scalars, "params": st.one_of(st.lists(_value, max_size=3), inputs.values)},
-        ),
-        min_size=1,
-        max_size=8,
-    )
+SLOW = ("personal_newAccount", "personal_importRawKey")
+METHODS = [1, "eth_getBalance", *(row.name for row in openrpc.METHODS if row.name not in SLOW)]
+VALUES = st.one_of(inputs.values, st.sampled_from(WRONG))
+REQUESTS = st.fixed_dictionaries(
+    {"jsonrpc": st.sampled_from(["2.0", "2.0", "2.0", 2]), "method": st.sampled_from(METHODS)},
+    optional={"id": inputs.scalars, "params": st.one_of(st.lists(VALUES, max_size=3), inputs.values)},
 )
-@example(
-    requests=[
-        {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "eth_sendTransaction",
-            "params": [{"from": DEVELOPMENT_ADDRESS, "data": "0x", "nonce": "0x0"}],
-        }
-    ]
-)
+SENDING = {"from": DEVELOPMENT_ADDRESS, "data": "0x", "nonce": "0x0"}
+
+
+@given(requests=st.lists(REQUESTS, min_size=1, max_size=8))
+@example(requests=[{"jsonrpc": "2.0", "id": 1, "method": "eth_sendTransaction", "params": [SENDING]}])
 async def test_any_batch_is_answered_in_full(one_wallet: RpcClient, requests: list[dict[str, Any]]) -> None:
     answer = await one_wallet.post(json.dumps(requests).encode())
-
     answers = [] if answer.status == 204 else answer.json
     for each in answers:
-        assert_explained(each)
+        assert each.keys() in ({"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"})
+        if "error" in each:
+            assert each["error"]["code"] != -32603, each
+            assert each["error"]["message"]
     assert len(answers) >= sum("id" in request for request in requests)
 
 
-def yes() -> bool:
-    return True
-
-
-def no() -> bool:
-    return False
-
-
-async def turned(times: int = 1) -> None:
-    """Let the event loop turn."""
-    for _ in range(times):
-        await asyncio.sleep(0)
+def turns_while(*, others_wait: bool, threads_work: bool = False) -> SigningTurns:
+    return SigningTurns(lambda: others_wait, lambda: threads_work)
 
 
 async def pass_through(turns: SigningTurns) -> None:
@@ -266,17 +181,14 @@ async def pass_through(turns: SigningTurns) -> None:
         await turn
 
 
-@each_row(("others_wait", "passed"), [(yes, 1), (no, 8)])
-async def test_calls_pass_at_once_while_no_other_request_waits(
-    others_wait: Callable[[], bool], passed: int
-) -> None:
-    turns = SigningTurns(others_wait, no)
-
+@each_row(("others_wait", "passed"), [(True, 1), (False, 8)])
+async def test_calls_pass_at_once_while_no_other_request_waits(others_wait: bool, passed: int) -> None:
+    turns = turns_while(others_wait=others_wait)
     assert [turns.take() is None for _ in range(8)] == [True] * passed + [False] * (8 - passed)
 
 
 async def test_waiting_calls_pass_in_order_one_in_each_turn() -> None:
-    turns = SigningTurns(yes, no)
+    turns = turns_while(others_wait=True)
     passed: list[int] = []
 
     async def call(number: int) -> None:
@@ -286,7 +198,7 @@ async def test_waiting_calls_pass_in_order_one_in_each_turn() -> None:
     calls = [asyncio.ensure_future(call(number)) for number in range(8)]
     passed_by_turn = [0]
     while len(passed) < len(calls):
-        await turned()
+        await asyncio.sleep(0)
         passed_by_turn.append(len(passed))
 
     assert passed == list(range(len(calls)))
@@ -295,40 +207,34 @@ async def test_waiting_calls_pass_in_order_one_in_each_turn() -> None:
 
 
 async def test_a_client_that_left_costs_no_turn() -> None:
-    turns = SigningTurns(yes, no)
+    turns = turns_while(others_wait=True)
     left = [turn for turn in (turns.take() for _ in range(50)) if turn is not None]
     stayed = turns.take()
     for turn in left:
         turn.cancel()
-
-    await turned(2)
-
+    await waiting.turns(2)
     assert stayed is not None
     assert stayed.done()
 
 
-@each_row("others_wait", [yes, no])
-async def test_a_batch_lets_the_event_loop_turn_before_it_ends(others_wait: Callable[[], bool]) -> None:
-    batch = BatchTurns(SigningTurns(others_wait, no))
-    others = asyncio.ensure_future(turned(3))
-
+@each_row("others_wait", [True, False])
+async def test_a_batch_lets_the_event_loop_turn_before_it_ends(others_wait: bool) -> None:
+    batch = BatchTurns(turns_while(others_wait=others_wait))
+    others = asyncio.ensure_future(waiting.turns(3))
     while not others.done():
         await batch.next()
 
 
 async def test_turns_have_pauses_while_threads_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes, "_SECONDS_APART", 3600)
-    turns = SigningTurns(yes, yes)
+    turns = turns_while(others_wait=True, threads_work=True)
     turns.take()
     turn = turns.take()
-
-    await turned(5)
-
+    await waiting.turns(5)
     assert turn is not None
     assert not turn.done()
 
 
 async def test_calls_pass_while_threads_work() -> None:
-    turns = SigningTurns(yes, yes)
-
+    turns = turns_while(others_wait=True, threads_work=True)
     await asyncio.gather(*(pass_through(turns) for _ in range(5)))
