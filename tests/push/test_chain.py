@@ -1,7 +1,7 @@
 """From a dapp's call to the wallet's device, over restarts and kills, and through another bridge."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,23 @@ from tests.support.project import execute, look, opened_app, until_tried
 from tests.support.push_client import PushClient
 from tests.support.push_services import FCM_TOKEN, SERVICES, PushServices, running_push_services
 from tests.support.rows import each_row
-from tests.support.server import reached, running_server, server_process
+from tests.support.server import RunningServer, reached, running_server, server_process
 from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, status
+
+SETTINGS: dict[str, Any] = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
 
 
 def notices(receiver: WebhookReceiver) -> list[tuple[str, str]]:
     """Which topics were told, and in which words."""
     bodies = [orjson.loads(request.body) for request in receiver.requests]
     return [(body["topic"], body["body"]) for body in bodies]
+
+
+async def until_postponed(server: RunningServer, reason: str) -> None:
+    """Return once the one message in the outbox has failed once, for this reason."""
+    sql = "SELECT attempts, last_error FROM outbox"
+    await eventually(lambda: look(server, sql) == [(1, reason)])
 
 
 @each_row("channel", SERVICES)
@@ -56,7 +64,7 @@ async def topic(push: PushClient, receiver: WebhookReceiver) -> str:
     return session_id
 
 
-async def test_each_call_is_pushed_under_its_own_id_to_its_session_alone(
+async def test_each_call_is_pushed_under_its_own_id_to_its_session_alone_until_the_device_is_gone(
     push: PushClient, receiver: WebhookReceiver, topic: str
 ) -> None:
     other = await push.server.open_session()
@@ -69,20 +77,14 @@ async def test_each_call_is_pushed_under_its_own_id_to_its_session_alone(
     assert [told for told, _ in notices(receiver)] == [topic, topic]
     assert len({request.headers["webhook-id"] for request in receiver.requests}) == 2
 
-
-async def test_a_call_unregisters_a_device_that_is_gone(
-    push: PushClient, receiver: WebhookReceiver, topic: str
-) -> None:
     receiver.otherwise = status(410)
-
-    await push.server.request_call(topic)
-    await receiver.got(1)
-    await until_delivered(push.server)
-    await push.server.request_call(topic)
-    await until_delivered(push.server)
+    for _ in range(2):
+        await push.server.request_call(topic)
+        await receiver.got(3)
+        await until_delivered(push.server)
 
     assert push.registrations() == push.webhooks() == []
-    assert len(receiver.requests) == 1
+    assert len(receiver.requests) == 3
 
 
 async def test_the_end_of_the_session_ends_its_pushes(
@@ -113,22 +115,17 @@ async def test_a_notice_without_a_registration_is_dropped_and_a_renewed_registra
 async def test_a_database_that_cannot_take_the_push_now_gets_it_later(
     push: PushClient, receiver: WebhookReceiver, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attempts = 0
+    attempts = []
 
-    async def refuse(*_: object) -> None:
-        nonlocal attempts
-        attempts += 1
+    async def refuse(*arguments: object) -> None:
+        attempts.append(arguments)
         raise UnavailableError("the disk is full")
 
     with monkeypatch.context() as patch:
         patch.setattr(PushStore, "queue", refuse)
         await push.server.request_call(topic)
-
-        async def postponed() -> bool:
-            return look(push.server, "SELECT attempts, last_error FROM outbox") == [(1, "the disk is full")]
-
-        await eventually(postponed)
-        assert attempts == 1
+        await until_postponed(push.server, "the disk is full")
+        assert len(attempts) == 1
     push.clock.advance(60)
     await receiver.got(1)
 
@@ -137,21 +134,16 @@ async def test_a_call_at_another_bridge_reaches_the_device_under_its_id_until_th
     tmp_path: Path, clock: ManualClock, push: PushClient, receiver: WebhookReceiver
 ) -> None:
     receiver.script.append(status(500))
-    settings: dict[str, Any] = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
-    async with running_server(tmp_path / "bridge elsewhere", clock, **settings) as bridge:
+    async with running_server(tmp_path / "bridge elsewhere", clock, **SETTINGS) as bridge:
         topic = await bridge.open_session()
         answer = await push.register(
             bridge=bridge.url, topic=topic, type="webhook", token=receiver.url(), language="es"
         )
         assert (answer.status, answer.body) == (200, b'{"success":true}')
 
-        async def postponed() -> bool:
-            told = "the receiver answered 502"
-            return look(bridge, "SELECT attempts, last_error FROM outbox") == [(1, told)]
-
         await bridge.request_call(topic)
         await receiver.got(1)
-        await eventually(postponed)
+        await until_postponed(bridge, "the receiver answered 502")
         clock.advance(60)
         await receiver.got(2)
         await until_delivered(bridge)
@@ -170,17 +162,9 @@ async def test_a_call_at_another_bridge_reaches_the_device_under_its_id_until_th
     assert push.registrations() == []
 
 
-@pytest.fixture
-async def live_services(tmp_path: Path) -> AsyncIterator[PushServices]:
-    """Push services on the machine's clock, which a server in another process uses too."""
-    async with running_push_services(tmp_path, SystemClock()) as services:
-        yield services
-
-
 async def test_many_registrations_that_were_answered_survive_a_kill(tmp_path: Path) -> None:
-    data_dir = tmp_path / "data"
     answered = []
-    with server_process(data_dir) as process:
+    with server_process(tmp_path / "data") as process:
         async with reached(process) as server:
             push = PushClient(server)
 
@@ -192,39 +176,36 @@ async def test_many_registrations_that_were_answered_survive_a_kill(tmp_path: Pa
 
             await asyncio.gather(*(register(number) for number in range(400)), return_exceptions=True)
 
-    with server_process(data_dir) as process:
+        process.start()
         async with reached(process) as server:
-            push = PushClient(server)
-            statuses = {(await push.push(topic)).status for topic in answered}
+            statuses = {(await PushClient(server).push(topic)).status for topic in answered}
 
     assert len(answered) >= 150
     assert statuses == {200}
 
 
-async def test_pushes_that_were_under_way_come_again_under_their_ids(
-    tmp_path: Path, live_services: PushServices
-) -> None:
-    data_dir, environment = tmp_path / "data", live_services.environment
-    for channel in ("fcm", "webhook"):
-        live_services.next_answer(channel, "hanging")
-    with server_process(data_dir, environment=environment) as process:
-        async with reached(process) as server, opened_app(server) as app:
-            topic, inbox = await server.open_session(), await sign_in(server)
-            webhook = live_services.token("webhook")
-            await PushClient(server).register(topic=topic, type="webhook", token=webhook)
-            await inbox.subscribe(app.project_id)
-            await inbox.add_device("fcm", FCM_TOKEN)
-            await server.request_call(topic)
-            await app.notify([inbox.account])
-            for channel in ("fcm", "webhook"):
-                await live_services.got(channel, 1)
-            await eventually(lambda: look(server, "SELECT attempts FROM outbox") == [(0,), (0,)])
-        process.kill()
-
-    with server_process(data_dir, environment=environment):
+async def test_pushes_that_were_under_way_come_again_under_their_ids(tmp_path: Path) -> None:
+    async with running_push_services(tmp_path, SystemClock()) as services:  # the other process has that clock
         for channel in ("fcm", "webhook"):
-            first, again = await live_services.got(channel, 2)
-            assert first == again
+            services.next_answer(channel, "hanging")
+        with server_process(tmp_path / "data", environment=services.environment) as process:
+            async with reached(process) as server, opened_app(server) as app:
+                topic, inbox = await server.open_session(), await sign_in(server)
+                webhook = services.token("webhook")
+                await PushClient(server).register(topic=topic, type="webhook", token=webhook)
+                await inbox.subscribe(app.project_id)
+                await inbox.add_device("fcm", FCM_TOKEN)
+                await server.request_call(topic)
+                await app.notify([inbox.account])
+                for channel in ("fcm", "webhook"):
+                    await services.got(channel, 1)
+                await eventually(lambda: look(server, "SELECT attempts FROM outbox") == [(0,), (0,)])
+            process.kill()
+            process.start()
+
+            for channel in ("fcm", "webhook"):
+                first, again = await services.got(channel, 2)
+                assert first == again
 
 
 async def test_a_notice_of_the_own_bridge_that_is_taken_twice_is_pushed_under_one_id(
@@ -255,7 +236,6 @@ async def test_a_notice_of_the_own_bridge_that_is_taken_twice_is_pushed_under_on
 async def test_a_provider_that_is_left_out_for_a_while_loses_nothing(
     tmp_path: Path, clock: ManualClock, services: PushServices
 ) -> None:
-    without: dict[str, Any] = {"allow_private_webhooks": True, "metrics_token": METRICS_TOKEN}
     data_dir = tmp_path / "data"
     services.next_answer("fcm", "failing")
     async with running_server(data_dir, clock, **services.settings) as server, opened_app(server) as app:
@@ -267,13 +247,12 @@ async def test_a_provider_that_is_left_out_for_a_while_loses_nothing(
         await until_tried(server, 1)
 
     clock.advance(60)
-    async with running_server(data_dir, clock, **without) as server:
+    async with running_server(data_dir, clock, **SETTINGS) as server:
         await until_tried(server, 2)
         left_out = look(server, "SELECT last_error, died_at_ms FROM outbox")
+    assert left_out == [("pushes by fcm are not configured", None)]
 
     clock.advance(3_600)
     async with running_server(data_dir, clock, **services.settings):
         first, second = await services.got("fcm", 2)
-
-    assert left_out == [("pushes by fcm are not configured", None)]
     assert first == second
