@@ -1,7 +1,6 @@
 """Quotas per client address: how many requests and new sessions, who is counted, and what is reported."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,11 @@ from bridge_server.web import request_log as module
 from bridge_server.web.request_log import Refusals
 from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock
-from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.waiting import eventually
 
 LIMITED: dict[str, Any] = {"quota_exempt": (), "requests_burst": 3, "requests_per_second": 1}
 """Three requests at once and one more a second; nobody is exempt."""
-_HEADERS = ("Retry-After", "RateLimit", "RateLimit-Policy")
 
 
 def limited(
@@ -45,10 +42,10 @@ async def spend(server: RunningServer, count: int) -> list[int]:
 
 
 def limits_of(answer: Answer) -> tuple[str | None, ...]:
-    return tuple(answer.headers.get(name) for name in _HEADERS)
+    return tuple(answer.headers.get(name) for name in ("Retry-After", "RateLimit", "RateLimit-Policy"))
 
 
-async def test_each_answer_tells_where_the_client_stands_and_one_too_many_is_429(
+async def test_each_answer_tells_where_the_client_stands_and_capacity_comes_back_whatever_was_refused(
     server: RunningServer,
 ) -> None:
     answers = [await hello(server) for _ in range(4)]
@@ -61,46 +58,32 @@ async def test_each_answer_tells_where_the_client_stands_and_one_too_many_is_429
         ("1", '"requests";r=0;t=3', policy),
     ]
     assert answers[3].problem(429)["type"].endswith(":limit-exceeded")
-
-
-async def test_capacity_comes_back_as_time_goes_by_whatever_was_refused(server: RunningServer) -> None:
-    await spend(server, 3)
     assert await spend(server, 50) == [429] * 50
-
-    server.clock.advance(0.999)
-    assert await spend(server, 1) == [429]
-    server.clock.advance(0.001)
-    assert await spend(server, 2) == [200, 429]
-    server.clock.advance(2)
-    assert await spend(server, 3) == [200, 200, 429]
-    server.clock.advance(3600)
-    assert await spend(server, 4) == [200, 200, 200, 429]
+    for seconds, passed in ((0.999, 0), (0.001, 1), (2, 2), (3600, 3)):
+        server.clock.advance(seconds)
+        assert await spend(server, passed + 1) == [200] * passed + [429]
 
 
-async def test_requests_that_fail_are_charged_too(server: RunningServer) -> None:
-    answers = [
+async def test_requests_that_fail_are_charged_too_but_operators_routes_and_preflights_cost_nothing(
+    server: RunningServer,
+) -> None:
+    charged = [
         await ask(server, "PUT", "/session/a", b"{"),
         await ask(server, "GET", "/session/a"),
         await ask(server, "POST", "/subscribe", bytes(262_145)),
         await ask(server, "PUT", "/session/a", b"{"),
     ]
-
-    assert [answer.status for answer in answers] == [400, 404, 413, 429]
-    left = [answer.headers["RateLimit"][-7:] for answer in answers]
-    assert left == ["r=2;t=1", "r=1;t=2", "r=0;t=3", "r=0;t=3"]
-
-
-async def test_operators_routes_and_preflights_cost_nothing(server: RunningServer) -> None:
-    await spend(server, 3)
-
-    answers = [
+    free = [
         await ask(server, "GET", "/livez"),
         await ask(server, "GET", "/readyz"),
         await ask(server, "OPTIONS", "/hello"),
     ]
 
-    assert [answer.status for answer in answers] == [200, 200, 204]
-    assert {limits_of(answer) for answer in answers} == {(None, None, None)}
+    assert [answer.status for answer in charged] == [400, 404, 413, 429]
+    left = [answer.headers["RateLimit"][-7:] for answer in charged]
+    assert left == ["r=2;t=1", "r=1;t=2", "r=0;t=3", "r=0;t=3"]
+    assert [answer.status for answer in free] == [200, 200, 204]
+    assert {limits_of(answer) for answer in free} == {(None, None, None)}
 
 
 async def test_new_sessions_have_a_limit_of_their_own(tmp_path: Path) -> None:
@@ -112,13 +95,14 @@ async def test_new_sessions_have_a_limit_of_their_own(tmp_path: Path) -> None:
         server.clock.advance(1)
         later = await ask(server, "POST", "/session/new")
 
-        assert [answer.status for answer in answers] == [200, 200, 429]
-        policy = '"requests";q=10;w=10, "new-sessions";q=2;w=60'
-        assert limits_of(answers[0]) == (None, '"requests";r=9;t=1, "new-sessions";r=1;t=30', policy)
-        assert limits_of(answers[1]) == (None, '"requests";r=8;t=2, "new-sessions";r=0;t=60', policy)
-        assert limits_of(answers[2]) == ("30", '"requests";r=8;t=2, "new-sessions";r=0;t=60', policy)
-        assert (other.status, early.status, later.status) == (200, 429, 200)
-        assert early.headers["Retry-After"] == "1"
+    assert [answer.status for answer in (*answers, other, early, later)] == [200, 200, 429, 200, 429, 200]
+    policy = '"requests";q=10;w=10, "new-sessions";q=2;w=60'
+    assert [limits_of(answer) for answer in answers] == [
+        (None, '"requests";r=9;t=1, "new-sessions";r=1;t=30', policy),
+        (None, '"requests";r=8;t=2, "new-sessions";r=0;t=60', policy),
+        ("30", '"requests";r=8;t=2, "new-sessions";r=0;t=60', policy),
+    ]
+    assert early.headers["Retry-After"] == "1"
 
 
 async def test_clients_on_this_machine_are_exempt_by_default(other_server: RunningServer) -> None:
@@ -131,9 +115,7 @@ async def test_a_clock_that_is_set_back_refuses_no_caller_for_long(server: Runni
     server.clock.advance(-3600)
     refused = await hello(server)
     assert await spend(server, 1) == [429]
-
     server.clock.advance(1)
-
     assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
     assert await spend(server, 2) == [200, 429]
 
@@ -160,10 +142,8 @@ async def test_a_limit_that_was_raised_counts_after_the_restart(tmp_path: Path) 
     clock = ManualClock()
     async with limited(tmp_path, clock) as server:
         assert await spend(server, 4) == [200, 200, 200, 429]
-
     async with limited(tmp_path, clock, requests_burst=100, requests_per_second=100) as server:
         answer = await hello(server)
-
         assert answer.headers["RateLimit"] == '"requests";r=96;t=1'
         assert await spend(server, 97) == [200] * 96 + [429]
 
@@ -172,63 +152,40 @@ _FULL_AGAIN = 10_000
 _ONE_REQUEST: dict[str, Any] = {"requests_burst": 1, "requests_per_second": 0.001}
 
 
-@pytest.fixture
-async def behind_proxy(tmp_path: Path) -> AsyncIterator[RunningServer]:
-    """Believes the proxies 127.0.0.0/8 and 10.0.0.0/8; every client has one request."""
-    proxies = ("127.0.0.0/8", "10.0.0.0/8", "2001:db8:ffff::/48")
-    async with running_server(
-        tmp_path / "behind", trusted_proxies=proxies, quota_exempt=("192.0.2.0/24",), **_ONE_REQUEST
-    ) as server:
-        yield server
-
-
 async def status_for(server: RunningServer, *forwarded: str) -> int:
     headers = CIMultiDict([("X-Forwarded-For", hops) for hops in forwarded])
     return (await ask(server, "GET", "/hello", headers=headers)).status
 
 
-# Two requests of one client, by what its proxies say, and two of different clients.
-ONE = [
-    (["198.51.100.1"], ["203.0.113.9, 198.51.100.1"]),
-    (["nonsense, 198.51.100.1"], ["198.51.100.1"]),
-    (["198.51.100.1"], ["203.0.113.9 ,  198.51.100.1 ,10.1.2.3,127.0.0.5"]),
-    (["198.51.100.1", "10.1.2.3"], ["198.51.100.1"]),
-    (["203.0.113.9", "198.51.100.1"], ["198.51.100.1"]),
-    (["198.51.100.1"], ["::ffff:198.51.100.1, ::ffff:10.1.2.3"]),
-    (["2001:db8:1:2::1"], ["2001:DB8:1:2:0:0:0:9, 2001:db8:ffff::1"]),
-    (["198.51.100.1:1234"], ["198.51.100.1:5678, 10.1.2.3:80"]),
-    (["2001:db8:1:2::1"], ["[2001:db8:1:2::9], [2001:db8:ffff::1]:80"]),
-    (["unknown"], [""]),
-    (["unknown"], ["198.51.100.1, unknown"]),
-    (["unknown"], ["198.51.100.256"]),
-    (["unknown"], ["198.51.100.1:port"]),
-    (["unknown"], ["[198.51.100.1"]),
-    ([], ["10.1.2.3, 10.4.5.6"]),
-]
-TWO = [
-    (["198.51.100.1, 198.51.100.2"], ["198.51.100.1"]),
-    (["198.51.100.1"], []),
-    (["unknown"], []),
-    (["2001:db8:1:2::1"], ["2001:db8:1:3::1"]),
-    (["::1"], ["::ffff:0.0.0.1"]),
-]
-
-
-@each_row(("first", "second", "then"), [*((*each, 429) for each in ONE), *((*each, 200) for each in TWO)])
-async def test_a_client_has_a_bucket_behind_proxies(
-    behind_proxy: RunningServer, first: list[str], second: list[str], then: int
-) -> None:
-    behind_proxy.clock.advance(_FULL_AGAIN)
-
-    statuses = [await status_for(behind_proxy, *forwarded) for forwarded in (first, second)]
-
-    assert statuses == [200, then]
-
-
-async def test_a_client_behind_a_proxy_may_be_exempt(behind_proxy: RunningServer) -> None:
-    statuses = [await status_for(behind_proxy, "192.0.2.7") for _ in range(3)]
-
-    assert statuses == [200] * 3
+async def test_a_client_has_a_bucket_behind_proxies_unless_it_is_exempt(tmp_path: Path) -> None:
+    one = [  # two requests of one client, by what its proxies say
+        (["198.51.100.1"], ["203.0.113.9, 198.51.100.1"]),
+        (["nonsense, 198.51.100.1"], ["198.51.100.1"]),
+        (["198.51.100.1"], ["203.0.113.9 ,  198.51.100.1 ,10.1.2.3,127.0.0.5"]),
+        (["198.51.100.1", "10.1.2.3"], ["198.51.100.1"]),
+        (["203.0.113.9", "198.51.100.1"], ["198.51.100.1"]),
+        (["198.51.100.1"], ["::ffff:198.51.100.1, ::ffff:10.1.2.3"]),
+        (["2001:db8:1:2::1"], ["2001:DB8:1:2:0:0:0:9, 2001:db8:ffff::1"]),
+        (["198.51.100.1:1234"], ["198.51.100.1:5678, 10.1.2.3:80"]),
+        (["2001:db8:1:2::1"], ["[2001:db8:1:2::9], [2001:db8:ffff::1]:80"]),
+        *((["unknown"], [hops]) for hops in (
+            "", "198.51.100.1, unknown", "198.51.100.256", "198.51.100.1:port", "[198.51.100.1",
+        )),
+        ([], ["10.1.2.3, 10.4.5.6"]),
+    ]  # fmt: skip
+    two = [  # requests of two clients
+        (["198.51.100.1, 198.51.100.2"], ["198.51.100.1"]), (["198.51.100.1"], []), (["unknown"], []),
+        (["2001:db8:1:2::1"], ["2001:db8:1:3::1"]), (["::1"], ["::ffff:0.0.0.1"]),
+    ]  # fmt: skip
+    proxies, exempt = ("127.0.0.0/8", "10.0.0.0/8", "2001:db8:ffff::/48"), ("192.0.2.0/24",)
+    async with running_server(
+        tmp_path, trusted_proxies=proxies, quota_exempt=exempt, **_ONE_REQUEST
+    ) as server:
+        for hops in one + two:
+            server.clock.advance(_FULL_AGAIN)
+            statuses = [await status_for(server, *forwarded) for forwarded in hops]
+            assert statuses == [200, 429 if hops in one else 200], hops
+        assert [await status_for(server, "192.0.2.7") for _ in range(3)] == [200] * 3
 
 
 async def test_a_last_hop_of_loopback_is_exempt_and_one_that_is_no_address_is_not(tmp_path: Path) -> None:
@@ -239,7 +196,6 @@ async def test_a_last_hop_of_loopback_is_exempt_and_one_that_is_no_address_is_no
         for hop in (*exempt, *others):
             server.clock.advance(_FULL_AGAIN)
             statuses[hop] = [await status_for(server, hop) for _ in range(2)]
-
     assert [hop for hop, found in statuses.items() if found == [200, 200]] == exempt
     assert [hop for hop, found in statuses.items() if found == [200, 429]] == others
 
@@ -253,7 +209,6 @@ async def test_a_peer_that_is_no_proxy_is_not_believed(tmp_path: Path) -> None:
             headers = {"X-Forwarded-For": "198.51.100.1"}
             through = [await ask(server, "GET", "/hello", headers=headers, client=proxy) for _ in range(2)]
         beside = [await status_for(server, address) for address in ("198.51.100.1", "198.51.100.2")]
-
     assert [answer.status for answer in through] == [200, 429]
     assert beside == [200, 429]
 
@@ -264,37 +219,26 @@ async def test_an_exempt_peer_that_forwards_without_being_trusted_is_mentioned_o
     log = CapturingLogger()
     monkeypatch.setattr(addresses, "log", log)
     async with running_server(tmp_path) as server:
-        await ask(server, "GET", "/hello")
+        await hello(server)
         assert log.calls == []
-
         for _ in range(3):
             await status_for(server, "198.51.100.1")
-
     (mention,) = log.calls
     assert mention.args == ("proxy_not_trusted",)
     assert mention.kwargs["peer"] == "127.0.0.1"
 
 
-@each_row(
-    ("most", "refused", "total", "addresses"),
-    [
-        (2, ["a", "b", "c", "d", "b"], 5, {"b": 2, "a": 1}),
-        (
-            100,
-            [str(number) for number in range(20) for _ in range(number + 1)],
-            210,
-            {str(number): number + 1 for number in range(19, 9, -1)},
-        ),
-    ],
-    ids=["of so many addresses", "the ten with the most"],
-)
-def test_refusals_are_counted(most: int, refused: list[str], total: int, addresses: dict[str, int]) -> None:
-    refusals = Refusals(most_addresses=most)
-    for address in refused:
-        refusals.count(address, "requests")
-
-    assert refusals.take() == (total, addresses)
-    assert refusals.take() == (0, {})
+def test_refusals_are_counted_of_so_many_addresses_and_shown_of_the_ten_with_the_most() -> None:
+    often = [str(number) for number in range(20) for _ in range(number + 1)]
+    for most, refused, shown in (
+        (2, ["a", "b", "c", "d", "b"], {"b": 2, "a": 1}),
+        (100, often, {str(number): number + 1 for number in range(19, 9, -1)}),
+    ):
+        refusals = Refusals(most_addresses=most)
+        for address in refused:
+            refusals.count(address, "requests")
+        assert refusals.take() == (len(refused), shown)
+        assert refusals.take() == (0, {})
 
 
 async def test_refused_addresses_are_logged_in_a_line(
@@ -303,10 +247,8 @@ async def test_refused_addresses_are_logged_in_a_line(
     monkeypatch.setattr(module, "_REPORT_SECONDS", 0.05)
     with capture_logs() as lines:
         async with limited(tmp_path / "data", **_ONE_REQUEST) as server:
-            statuses = [(await ask(server, "GET", "/hello")).status for _ in range(4)]
-
+            statuses = await spend(server, 4)
             await eventually(lambda: sum(int(line.get("requests", 0)) for line in lines) == 3)
-
     reports = [line for line in lines if line["event"] == "requests_refused"]
     assert statuses == [200, 429, 429, 429]
     assert all(line["addresses"] == {"127.0.0.1": line["requests"]} for line in reports)
@@ -316,7 +258,6 @@ async def test_refused_addresses_are_logged_in_a_line(
 async def test_refusals_before_the_end_are_logged(tmp_path: Path) -> None:
     with capture_logs() as lines:
         async with limited(tmp_path / "data", **_ONE_REQUEST) as server:
-            await asyncio.gather(*(ask(server, "GET", "/hello") for _ in range(3)))
-
+            await asyncio.gather(*(hello(server) for _ in range(3)))
     (line,) = [line for line in lines if line["event"] == "requests_refused"]
     assert (line["requests"], line["addresses"], line["other_addresses"]) == (2, {"127.0.0.1": 2}, 0)

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import fields
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 ADDRESS, OTHER = "192.0.2.1", "192.0.2.2"
-HOUR, MONTH = 3_600, 30 * 86_400
+HOUR = 3_600
 FAR = "https://example.org/hook"
 
 
@@ -69,22 +70,18 @@ def left(answer: Answer) -> str:
 async def test_every_payload_is_charged_with_its_size(server: RunningServer) -> None:
     session_id = await server.open_session()
 
-    put_answer = await put(server, session_id, 100)
-    call_answer = await call(server, session_id, 200)
-    path = f"/call-status/{call_answer.json['callId']}/new"
-    status_answer = await send(server, "POST", path, b'{"encryptionPayload":{"data":"x"}}')
-    hook = b'{"type":"fcm","token":"abc","webhook":"https://example.org/hook"}'
-    push_answer = await send(
-        server, "PUT", f"/session/{session_id}", b'{"encryptionPayload":"","push":%b}' % hook
+    answers = [await put(server, session_id, 100), await call(server, session_id, 200)]
+    path = f"/call-status/{answers[1].json['callId']}/new"
+    answers.append(await send(server, "POST", path, b'{"encryptionPayload":{"data":"x"}}'))
+    push = (
+        b'{"encryptionPayload":"","push":{"type":"fcm","token":"abc","webhook":"https://example.org/hook"}}'
     )
+    answers.append(await send(server, "PUT", f"/session/{session_id}", push))
 
-    answers = (put_answer, call_answer, status_answer, push_answer)
     assert [answer.status for answer in answers] == [200] * 4
-    sizes = [100, 200, len(b'{"data":"x"}'), 2 + len("fcm" + "abc" + FAR)]
-    assert [left(answer) for answer in answers] == [
-        f"r={1_000 - sum(sizes[: number + 1])}" for number in range(4)
-    ]
-    policy = call_answer.headers["RateLimit-Policy"]
+    sizes = (100, 200, len(b'{"data":"x"}'), 2 + len("fcm" + "abc" + FAR))
+    assert [left(answer) for answer in answers] == [f"r={1_000 - spent}" for spent in accumulate(sizes)]
+    policy = answers[1].headers["RateLimit-Policy"]
     assert '"requests";' in policy
     assert '"payload-bytes";q=1000;w=3600' in policy
 
@@ -92,9 +89,7 @@ async def test_every_payload_is_charged_with_its_size(server: RunningServer) -> 
 async def test_a_payload_too_many_is_429_stores_nothing_and_spends_nothing(server: RunningServer) -> None:
     session_id = await server.open_session()
     assert (await call(server, session_id, 900)).status == 200
-
     refused = [await call(server, session_id, 200) for _ in range(3)]
-
     for answer in refused:
         assert "1000 payload bytes" in answer.problem(429)["detail"]
         assert (left(answer), answer.headers["Retry-After"]) == ("r=100", "360")
@@ -107,50 +102,32 @@ async def test_bytes_come_back_over_the_lifetime_of_a_call(tmp_path: Path) -> No
         session_id = await server.open_session()
         assert (await call(server, session_id, 1_000)).status == 200
         assert (await call(server, session_id, 500)).headers["Retry-After"] == "50"
-
         server.clock.advance(49.9)
         early = await call(server, session_id, 500)
         server.clock.advance(0.1)
         later = await call(server, session_id, 500)
-
         assert (early.status, later.status) == (429, 200)
 
 
-async def test_another_address_has_its_own(server: RunningServer) -> None:
+async def test_each_address_has_a_bucket_for_both_generations_that_what_is_invalid_leaves_full(
+    server: RunningServer,
+) -> None:
     session_id = await server.open_session()
-    assert (await put(server, session_id, 1_000)).status == 200
+    emptied = [await put(server, session_id, 5_000), await put(server, session_id, 10)]
+    other = await put(server, session_id, 10, OTHER)
+    path, body = f"/session/{session_id}", b'{"encryptionPayload":%b}'
+    third, fourth = "192.0.2.3", "192.0.2.4"
+    invalid = await send(server, "POST", f"{path}/call/new", body % payload(900), third)
+    valid = await call(server, session_id, 1_000, third)
+    shared = [
+        await send(server, "PUT", f"/compat/v0.7{path}", body % payload(1_000), fourth),
+        await put(server, session_id, 10, fourth),
+    ]
 
-    refused, taken = await put(server, session_id, 10), await put(server, session_id, 10, OTHER)
-
-    assert (refused.status, taken.status) == (429, 200)
-
-
-async def test_a_payload_larger_than_the_bucket_empties_it(server: RunningServer) -> None:
-    session_id = await server.open_session()
-
-    first, second = await put(server, session_id, 5_000), await put(server, session_id, 10)
-
-    assert (first.status, left(first), second.status) == (200, "r=0", 429)
-
-
-async def test_an_invalid_body_costs_no_bytes(server: RunningServer) -> None:
-    session_id = await server.open_session()
-    path = f"/session/{session_id}/call/new"
-
-    invalid = await send(server, "POST", path, b'{"encryptionPayload":%b}' % payload(900))
-    valid = await call(server, session_id, 1_000)
-
+    assert [answer.status for answer in emptied] == [200, 429], "a payload larger than the bucket empties it"
+    assert (left(emptied[0]), other.status) == ("r=0", 200)
     assert (invalid.status, valid.status) == (400, 200)
-
-
-async def test_clients_of_generation_0_7_share_the_buckets(server: RunningServer) -> None:
-    session_id = await server.open_session()
-    body = b'{"encryptionPayload":%b}' % payload(1_000)
-
-    first = await send(server, "PUT", f"/compat/v0.7/session/{session_id}", body)
-    second = await put(server, session_id, 10)
-
-    assert (first.status, second.status) == (200, 429)
+    assert [answer.status for answer in shared] == [200, 429]
 
 
 async def test_all_clients_together_have_a_bucket_and_the_exempt_are_among_them(tmp_path: Path) -> None:
@@ -160,9 +137,7 @@ async def test_all_clients_together_have_a_bucket_and_the_exempt_are_among_them(
         bridge = BridgeClient(server)
         session_id = await server.open_session()
         assert (await bridge.update(session_id, "x" * 898)).status == 200
-
         refused = await bridge.update(session_id, "x" * 198)
-
         assert "1000 all payload bytes" in refused.problem(429)["detail"]
         assert refused.headers["Retry-After"] == "360"
         assert (await bridge.update(session_id, "x" * 98)).status == 200
@@ -173,9 +148,7 @@ async def test_the_webhooks_of_a_call_are_charged_to_its_client(server: RunningS
     bridge = BridgeClient(server)
     for number in range(3):
         assert (await bridge.subscribe(session_id, f"{FAR}/{number}")).status == 200
-
     answers = [await call(server, session_id, 10) for _ in range(5)]
-
     each = 10 + 3 * (len(f"{FAR}/0") + len(f'{{"topic":"{session_id}"}}'))
     assert [answer.status for answer in answers] == [200] * 4 + [429]
     assert len((await send(server, "GET", f"/session/{session_id}/calls")).json) == 4
@@ -209,10 +182,8 @@ async def test_a_refusal_for_all_spends_nothing_of_the_address(tmp_path: Path) -
     async with limited(tmp_path / "data", payload_bytes_in_all=500) as server:
         session_id = await server.open_session()
         assert (await put(server, session_id, 400)).status == 200
-
         refused = await put(server, session_id, 200)
         last = await put(server, session_id, 100)
-
         assert (refused.status, left(refused)) == (429, "r=600")
         assert (last.status, left(last)) == (200, "r=500")
 
@@ -225,39 +196,31 @@ async def test_subscriptions_have_a_bucket_of_their_own_for_as_long_as_they_live
         hook = b'{"topic":"a","webhook":"https://example.org/%b"}'
         client = b'{"bridge":"https://bridge.example.org","topic":"a","type":"log","token":"device",'
         client += b'"peerName":"Dapp","language":"en"}'
-        registered = await send(server, "POST", "/new", client)
-        subscribed = await send(server, "POST", "/subscribe", hook % (b"x" * 25))
-        refused = [
+        answers = [
+            await send(server, "POST", "/new", client),
+            await send(server, "POST", "/subscribe", hook % (b"x" * 25)),
             await send(server, "POST", "/subscribe", hook % b"y"),
             await send(server, "POST", "/new", client),
+            await put(server, session_id, 100),
         ]
-        free = await put(server, session_id, 100)
-        server.clock.advance(MONTH)
-        renewed = await send(server, "POST", "/subscribe", hook % b"y")
+        server.clock.advance(30 * 86_400)
+        answers.append(await send(server, "POST", "/subscribe", hook % b"y"))
 
+    assert [answer.status for answer in answers] == [200, 200, 429, 429, 200, 200]
     size = len("https://bridge.example.org" + "a" + "log" + "device" + "Dapp" + "en")
-    assert f'"subscription-bytes";r={100 - size};' in registered.headers["RateLimit"]
-    assert '"subscription-bytes";q=100;w=2592000' in registered.headers["RateLimit-Policy"]
-    assert [answer.status for answer in (registered, subscribed, *refused, free, renewed)] == [
-        200, 200, 429, 429, 200, 200
-    ]  # fmt: skip
+    assert f'"subscription-bytes";r={100 - size};' in answers[0].headers["RateLimit"]
+    assert '"subscription-bytes";q=100;w=2592000' in answers[0].headers["RateLimit-Policy"]
 
 
-@each_row(
-    ("size_bytes", "window_seconds", "window_us"),
-    [
+def test_a_limit_counts_in_bytes_that_come_back_in_its_window() -> None:
+    for size_bytes, window_seconds, window_us in (
         (1, 1, 10**6),
         (360_000_000, HOUR, HOUR * 10**6),
         (360_000_001, HOUR, HOUR * 10**6 + 10),
         (64 * 2**40, HOUR, 64 * 2**30),
-    ],
-)
-def test_a_limit_counts_in_bytes_that_come_back_in_its_window(
-    size_bytes: int, window_seconds: int, window_us: int
-) -> None:
-    limit = storage_limit("a", size_bytes, window_seconds)
-
-    assert (limit.name, limit.burst, limit.window_us) == ("a-bytes", size_bytes, window_us)
+    ):
+        limit = storage_limit("a", size_bytes, window_seconds)
+        assert (limit.name, limit.burst, limit.window_us) == ("a-bytes", size_bytes, window_us)
 
 
 @each_row(("before", "after"), [(1_000, 4 * 2**30), (4 * 2**30, 1_000)])
@@ -266,20 +229,17 @@ async def test_spent_bytes_stay_spent_when_the_limit_changes(before: int, after:
     stored = StoredBytes(quotas, lambda _: ADDRESS, limit, storage_limit("all", 2**50, HOUR))
     request = make_mocked_request("PUT", "/session/one")
     stored.bill(request, 600)
-
     changed = storage_limit("own", after, HOUR)
     for each in fields(limit):
         setattr(limit, each.name, getattr(changed, each.name))
     stored.bill(request, 1)
-
     left = quotas.standing((limit.name, ADDRESS), limit).spending.remaining
     assert after - 601 - left in (0, 1, 2)  # each charge is rounded up to a microsecond
 
 
 async def test_buckets_of_both_former_units_are_restored(tmp_path: Path) -> None:
-    file = tmp_path / "bridge.sqlite3"
+    file, clock = tmp_path / "bridge.sqlite3", ManualClock()
     migrate(file, packaged_migrations()[:8])
-    clock = ManualClock()
     rows = [
         ("own-bytes", ADDRESS, clock.now_us() + 600 * 3_600_000, 3_600_000),
         ("own-bytes", OTHER, clock.now_us() + 9 * 3_600_000, 3_600_000),
@@ -294,13 +254,11 @@ async def test_buckets_of_both_former_units_are_restored(tmp_path: Path) -> None
     with closing(sqlite3.connect(file)) as connection:
         columns = "limit_name, key, full_at_us, interval_us"
         restored = [SavedBucket(*row) for row in connection.execute(f"SELECT {columns} FROM buckets")]
-    quotas, small, large = Quotas(clock), storage_limit("own", 1_000, HOUR), storage_limit("own", 2**32, HOUR)
-    quotas.restore(bucket for bucket in restored if bucket.key == ADDRESS)
-    assert quotas.standing(("own-bytes", ADDRESS), small).spending.remaining == 400
     assert [bucket.interval_us for bucket in restored if bucket.limit_name == "requests"] == [7]
-    quotas = Quotas(clock)
-    quotas.restore(bucket for bucket in restored if bucket.key == OTHER)
-    assert quotas.standing(("own-bytes", OTHER), large).spending.remaining == 2**32 - 2**20
+    for address, size_bytes, left_bytes in ((ADDRESS, 1_000, 400), (OTHER, 2**32, 2**32 - 2**20)):
+        quotas, limit = Quotas(clock), storage_limit("own", size_bytes, HOUR)
+        quotas.restore(bucket for bucket in restored if bucket.key == address)
+        assert quotas.standing(("own-bytes", address), limit).spending.remaining == left_bytes
 
 
 @pytest.mark.parametrize("is_slow", [False, True])
