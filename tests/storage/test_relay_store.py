@@ -16,7 +16,6 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.signals import Key
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.outbox import topics
-from bridge_server.outbox.topics import Topic
 from bridge_server.relay import store as relay_sql
 from bridge_server.relay.models import (
     CallId,
@@ -30,14 +29,7 @@ from bridge_server.relay.models import (
 )
 from bridge_server.relay.service import relay_sweeps
 from bridge_server.relay.store import RelayStore, RelaySweepStore
-from bridge_server.storage.database import (
-    NO_TURNS,
-    Database,
-    Result,
-    Transaction,
-    Turns,
-    Value,
-)
+from bridge_server.storage.database import NO_TURNS, Database, Result, Transaction, Turns, Value
 from bridge_server.storage.postgres.statements import swept, translated
 from tests.storage.notes import turn
 from tests.support.clock import ManualClock
@@ -65,9 +57,6 @@ class Interrupted:
         return await self._database.transaction(begin, adds=adds, turns=turns)
 
 
-# Sweeping deletes what has expired, a slice at a time, passes over what lives, and forgets nothing.
-
-TABLES = ("sessions", "calls", "call_statuses", "topic_webhooks")
 PAYLOAD = Payload(b'"sealed"')
 CALLS_END_MS, SESSIONS_END_MS = 1_000, 2_000
 
@@ -83,107 +72,83 @@ async def add_call(store: RelayStore, session_id: SessionId, call_id: str, ends_
     return call.call_id
 
 
-async def fill(store: RelayStore, sessions: int, calls_each: int) -> None:
-    """Sessions with calls, every second one answered, and each with a webhook."""
-    for number in range(sessions):
-        session_id = SessionId(f"session-{number}")
-        await store.create_session(session_id, SESSIONS_END_MS)
-        for call_number in range(calls_each):
-            call_id = await add_call(store, session_id, f"{session_id}-{call_number}", CALLS_END_MS)
-            if call_number % 2:
-                await store.set_status(call_id, PAYLOAD, now_ms=0, expires_at_ms=1_200)
-        await store.subscribe(Topic(session_id), "https://example.org", 0, 1_500, webhook_limit=16)
-
-
 async def sweep(store: RelayStore, now_ms: int) -> None:
-    await Sweeper(
-        relay_sweeps(RelaySweepStore(store.database)), ManualClock(now_ms), interval_seconds=1
-    ).sweep()
-
-
-async def counts(database: Database) -> dict[str, Value]:
-    return {table: (await database.read(f"SELECT count(*) FROM {table}"))[0][0] for table in TABLES}
-
-
-async def test_a_session_renewed_after_it_was_found_expired_is_kept(
-    rooms: Database, store: RelayStore
-) -> None:
-    await fill(store, sessions=1, calls_each=1)
-    await store.create_session(SessionId("newest"), 9_000)
-
-    async def prolong(_: int) -> None:  # by requests that were on their way when the session expired
-        update = SessionUpdate(PAYLOAD, Keep.KEEP)
-        await store.update_session(SessionId("session-0"), update, now_ms=0, expires_at_ms=9_000)
-
-    async def answer(_: int) -> None:
-        await store.set_status(CallId("session-0-0"), PAYLOAD, now_ms=0, expires_at_ms=9_000)
-
-    calls = await RelaySweepStore(Interrupted(rooms, answer)).sweep_calls(5_000, 0, 10, 10)
-    sessions = await RelaySweepStore(Interrupted(rooms, prolong)).sweep_sessions(5_000, 0, 10, 10)
-
-    assert (calls.deleted, sessions.deleted) == (0, 0)
-    assert (await store.status(CallId("session-0-0"), 5_000)).payload == PAYLOAD
+    sweeps = relay_sweeps(RelaySweepStore(store.database))
+    await Sweeper(sweeps, ManualClock(now_ms), interval_seconds=1).sweep()
 
 
 async def test_a_new_session_has_none_of_the_calls_of_an_ended_one(
     rooms: Database, store: RelayStore
 ) -> None:
+    async def counts() -> list[Value]:
+        return [(await rooms.read(f"SELECT count(*) FROM {table}"))[0][0] for table in ("sessions", "calls")]
+
     ended, new = SessionId("ended"), SessionId("new")
     await store.create_session(ended, SESSIONS_END_MS)
     call_id = await add_call(store, ended, "call", ends_ms=9_000)
     await store.delete_session(ended, now_ms=0)
     await sweep(store, 5_000)
-
     await store.create_session(new, 9_000)
     await sweep(store, 5_000)
 
     assert (await store.pending_calls(new, 5_000)).calls == ()
-    assert await counts(rooms) == {**dict.fromkeys(TABLES, 0), "sessions": 1, "calls": 1}
+    assert await counts() == [1, 1]
     with pytest.raises(CallNotFoundError):
         await store.status(call_id, 5_000)
     await sweep(store, 9_000)
-    assert await counts(rooms) == dict.fromkeys(TABLES, 0)
+    assert await counts() == [0, 0]
+
+
+async def test_a_session_renewed_after_it_was_found_expired_is_kept(
+    rooms: Database, store: RelayStore
+) -> None:
+    session_id = SessionId("session")
+    await store.create_session(session_id, SESSIONS_END_MS)
+    call_id = await add_call(store, session_id, "call", CALLS_END_MS)
+    await store.create_session(SessionId("newest"), 9_000)
+
+    async def prolong(_: int) -> None:  # by requests that were on their way when the session expired
+        await store.update_session(
+            session_id, SessionUpdate(PAYLOAD, Keep.KEEP), now_ms=0, expires_at_ms=9_000
+        )
+
+    async def answer(_: int) -> None:
+        await store.set_status(call_id, PAYLOAD, now_ms=0, expires_at_ms=9_000)
+
+    calls = await RelaySweepStore(Interrupted(rooms, answer)).sweep_calls(5_000, 0, 10, 10)
+    sessions = await RelaySweepStore(Interrupted(rooms, prolong)).sweep_sessions(5_000, 0, 10, 10)
+
+    assert (calls.deleted, sessions.deleted) == (0, 0)
+    assert (await store.status(call_id, 5_000)).payload == PAYLOAD
 
 
 # A sweep of PostgreSQL spares a row that another process prolongs or answers at that moment.
 
-_WAITING = (
-    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-)
-
-
-@needs_postgres
-async def test_a_row_that_is_prolonged_while_it_is_swept_stays(postgres: PostgresServer) -> None:
-    url = await postgres.database("bridge")
-    async with connected(url) as prolonging, connected(url) as sweeping, connected(url) as watching:
-        for webhook in ("https://a.example", "https://b.example"):
-            await prolonging.execute(translated(topics.UPSERT), "topic", webhook, 1_000)
-        async with prolonging.transaction():
-            await prolonging.execute(translated(topics.UPSERT), "topic", "https://a.example", 9_000)
-            deleting = asyncio.create_task(sweeping.execute(translated(OVERRIDES[topics.SWEEP]), 2_000, 500))
-
-            await until_waiting(watching)
-
-        assert await deleting == "DELETE 1"
-        assert [row[0] for row in await watching.fetch("SELECT webhook FROM topic_webhooks")] == [
-            "https://a.example"
-        ]
-
 
 async def until_waiting(watching: Any) -> None:
     """Return once a statement waits for the lock of another."""
+    waiting = "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
     async def waits() -> Any:
-        return await watching.fetchval(_WAITING)
+        return await watching.fetchval(f"SELECT count(*) {waiting}")
 
     await eventually(waits)
 
 
-_SESSION = "INSERT INTO sessions (session_id, expires_at_ms) VALUES ('s', 9000) RETURNING id"
-_CALL = """
-INSERT INTO calls (call_id, session, expires_at_ms, listed, payload) VALUES ('c', $1, 1000, 1, '')
-RETURNING id
-"""
+@needs_postgres
+async def test_a_row_that_is_prolonged_while_it_is_swept_stays(postgres: PostgresServer) -> None:
+    url, prolong = await postgres.database("bridge"), translated(topics.UPSERT)
+    async with connected(url) as prolonging, connected(url) as sweeping, connected(url) as watching:
+        for webhook in ("https://a.example", "https://b.example"):
+            await prolonging.execute(prolong, "topic", webhook, 1_000)
+        async with prolonging.transaction():
+            await prolonging.execute(prolong, "topic", "https://a.example", 9_000)
+            deleting = asyncio.create_task(sweeping.execute(translated(OVERRIDES[topics.SWEEP]), 2_000, 500))
+            await until_waiting(watching)
+
+        assert await deleting == "DELETE 1"
+        left = await watching.fetch("SELECT webhook FROM topic_webhooks")
+        assert [row[0] for row in left] == ["https://a.example"]
 
 
 @needs_postgres
@@ -192,20 +157,25 @@ async def test_a_call_whose_status_is_stored_while_it_is_swept_stays(
     postgres: PostgresServer, has_one_before: bool
 ) -> None:
     url = await postgres.database("bridge")
+    answer, sweep = translated(relay_sql.UPSERT_STATUS), translated(OVERRIDES[relay_sql.SWEEP_CALL])
     async with connected(url) as answering, connected(url) as sweeping, connected(url) as watching:
-        call = await answering.fetchval(_CALL, await answering.fetchval(_SESSION))
+        session = await answering.fetchval(
+            "INSERT INTO sessions (session_id, expires_at_ms) VALUES ('s', 9000) RETURNING id"
+        )
+        call = await answering.fetchval(
+            "INSERT INTO calls (call_id, session, expires_at_ms, listed, payload)"
+            " VALUES ('c', $1, 1000, 1, '') RETURNING id",
+            session,
+        )
         if has_one_before:
-            await answering.execute(translated(relay_sql.UPSERT_STATUS), call, 2_000, b"first")
+            await answering.execute(answer, call, 2_000, b"first")
         async with answering.transaction():
-            await answering.execute(translated(relay_sql.UPSERT_STATUS), call, 9_000, b"last")
-            sweep = translated(OVERRIDES[relay_sql.SWEEP_CALL])
+            await answering.execute(answer, call, 9_000, b"last")
             deleting = asyncio.create_task(sweeping.execute(sweep, call, 3_000, 3_000))
-
             await until_waiting(watching)
 
         assert await deleting == "DELETE 0"
         assert await watching.fetchval("SELECT payload FROM call_statuses") == b"last"
-
         assert await sweeping.execute(sweep, call, 9_000, 9_000) == "DELETE 1"
         assert await watching.fetchval("SELECT count(*) FROM call_statuses") == 0
 
@@ -239,7 +209,6 @@ async def test_a_poll_for_a_status_ends_though_the_deleting_client_left(
     ending.cancel()
     with suppress(asyncio.CancelledError):
         await ending
-
     await eventually(lambda: {key for kind, key in heard if kind == "status"} == set(CALLS))
 
 

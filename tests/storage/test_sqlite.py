@@ -7,8 +7,8 @@ import asyncio
 import gc
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import closing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from bridge_server.kernel.signals import Key
 from bridge_server.storage.connection import passing_failure
 from bridge_server.storage.database import Row, Statement, Transaction
 from bridge_server.storage.sqlite import SqliteDatabase
-from tests.storage.notes import TEXT, fail_after_writing, names, put, text_of, turn
+from tests.storage.notes import TEXT, Begin, ask, fail_after_writing, names, put, text_of, turn
 from tests.support.drivers import make_notes_file
 from tests.support.rows import each_row
 from tests.support.waiting import eventually, locked
@@ -38,16 +38,9 @@ async def database(file: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
         yield database
 
 
-# Commits
-
-
 async def test_the_file_is_in_wal_mode_with_full_syncing_and_foreign_keys(database: SqliteDatabase) -> None:
-    pragmas = {
-        name: (await database.read(f"PRAGMA {name}"))[0][0]
-        for name in ("journal_mode", "synchronous", "foreign_keys", "wal_autocheckpoint")
-    }
-
-    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "wal_autocheckpoint": 0}
+    expected = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "wal_autocheckpoint": 0}
+    assert {name: (await database.read(f"PRAGMA {name}"))[0][0] for name in expected} == expected
 
 
 async def test_a_commit_that_is_refused_announces_and_stores_nothing_and_the_next_one_succeeds(
@@ -57,14 +50,12 @@ async def test_a_commit_that_is_refused_announces_and_stores_nothing_and_the_nex
         outcomes = await asyncio.gather(
             *(database.transaction(put(name, "refused")) for name in "abc"), return_exceptions=True
         )
-
     assert all(isinstance(outcome, UnavailableError) and "locked" in str(outcome) for outcome in outcomes)
     failed = [database.last_commit_failed]
     assert heard == []
     assert await names(database) == []
 
     await database.transaction(put("a", "stored"))
-
     assert [*failed, database.last_commit_failed] == [True, False]
     assert await text_of(database, "a") == "stored"
     assert heard == [("note", "a")]
@@ -77,37 +68,26 @@ async def test_a_lock_that_is_let_go_in_time_is_waited_for_while_reads_go_on(
     with locked(file):
         write = asyncio.ensure_future(database.transaction(put("a", "new")))
         await turn(20)
-
         assert await text_of(database, "a") == "old"
         assert not write.done()
-
-    assert await write == "new"
-    assert await text_of(database, "a") == "new"
+    assert await write == await text_of(database, "a") == "new"
 
 
 async def test_leaving_commits_what_is_still_queued(file: Path, events: Events) -> None:
     database = SqliteDatabase(file, events)
     async with database.opened():
-        tasks = [
-            asyncio.ensure_future(database.transaction(put(f"{number:03}", "x"))) for number in range(600)
-        ]
+        tasks = [asyncio.ensure_future(database.transaction(put(f"{n:03}", "x"))) for n in range(600)]
         await turn(1)
 
     assert await asyncio.gather(*tasks) == ["x"] * 600
-    with closing(sqlite3.connect(file)) as other:
-        assert other.execute("SELECT count(*) FROM notes").fetchone() == (600,)
+    assert ask(file, "SELECT count(*) FROM notes") == [(600,)]
 
 
 async def test_a_commit_hook_is_called_before_every_commit_and_its_transaction_is_part_of_it(
     database: SqliteDatabase,
 ) -> None:
-    trips = iter(["first", None, "third"])
-
-    def hook() -> Callable[[], Transaction[str]] | None:
-        trip = next(trips)
-        return None if trip is None else put(f"hook {trip}", "text")
-
-    database.add_commit_hook(hook)
+    hooks = iter([put("hook first", "text"), None, put("hook third", "text")])
+    database.add_commit_hook(lambda: next(hooks))
     for name in "abc":
         await database.transaction(put(name, "text"))
 
@@ -116,25 +96,18 @@ async def test_a_commit_hook_is_called_before_every_commit_and_its_transaction_i
     assert (figures["transactions"], figures["commits"]) == (5, 3)
 
 
-# A file that is full
-
-
-def limit_pages() -> Transaction[None]:
-    """From now on the file is full beyond ten pages."""
-    yield Statement("PRAGMA max_page_count = 10")
-
-
-def put_much(name: str) -> Transaction[None]:
-    yield Statement("INSERT INTO notes (name, data) VALUES (?, ?)", (name, bytes(200_000)))
-
-
 @each_row("other", [put("b", "text"), fail_after_writing], ids=["good", "run again one by one"])
 async def test_all_transactions_of_a_commit_that_does_not_fit_fail_and_leave_nothing(
-    database: SqliteDatabase, heard: list[Key], other: Callable[[], Transaction[str]]
+    database: SqliteDatabase, heard: list[Key], other: Begin
 ) -> None:
-    await database.transaction(limit_pages)
-    begins: list[Callable[[], Transaction[Any]]] = [put("a", "text"), lambda: put_much("large"), other]
+    def limit_pages() -> Transaction[None]:
+        yield Statement("PRAGMA max_page_count = 10")
 
+    def put_much() -> Transaction[None]:
+        yield Statement("INSERT INTO notes (name, data) VALUES (?, ?)", ("large", bytes(200_000)))
+
+    await database.transaction(limit_pages)
+    begins: list[Callable[[], Transaction[Any]]] = [put("a", "text"), put_much, other]
     outcomes = await asyncio.gather(*map(database.transaction, begins), return_exceptions=True)
 
     assert [type(outcome) for outcome in outcomes] == [UnavailableError] * 3
@@ -151,9 +124,7 @@ async def test_all_transactions_of_a_commit_that_does_not_fit_fail_and_leave_not
         (sqlite3.SQLITE_READONLY, "not writable"),
         (sqlite3.SQLITE_CANTOPEN, "cannot be opened"),
         (sqlite3.SQLITE_NOMEM, "memory"),
-        (sqlite3.SQLITE_ERROR, None),
-        (sqlite3.SQLITE_CONSTRAINT, None),
-        (sqlite3.SQLITE_CORRUPT, None),
+        *((code, None) for code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT)),
     ],
 )
 def test_a_failure_that_passes_is_answered_as_unavailable_and_a_lasting_one_is_not(
@@ -161,28 +132,19 @@ def test_a_failure_that_passes_is_answered_as_unavailable_and_a_lasting_one_is_n
 ) -> None:
     error = sqlite3.OperationalError("it failed")
     error.sqlite_errorcode = code
-
     found = passing_failure(error)
-
     assert found is None if reason is None else reason in str(found)
 
 
-# Connections and their threads
-
-
 @pytest.fixture
-def threads_are_gone() -> Callable[[], Any]:
+def threads_are_gone() -> Callable[[], Awaitable[None]]:
     """Waits until there are as few threads as before."""
     before = threading.active_count()
-
-    async def as_few() -> bool:
-        return threading.active_count() <= before
-
-    return lambda: eventually(as_few)
+    return lambda: eventually(lambda: threading.active_count() <= before)
 
 
 async def test_leaving_ends_every_thread_after_a_failure_too(
-    file: Path, events: Events, threads_are_gone: Callable[[], Any]
+    file: Path, events: Events, threads_are_gone: Callable[[], Awaitable[None]]
 ) -> None:
     async def fail_inside() -> None:
         async with SqliteDatabase(file, events).opened():
@@ -201,7 +163,7 @@ async def test_leaving_ends_every_thread_after_a_failure_too(
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13, 30, 60, 100, 200, 400])
 async def test_opening_and_closing_may_be_cancelled_at_any_moment(
-    file: Path, events: Events, threads_are_gone: Callable[[], Any], turns: int
+    file: Path, events: Events, threads_are_gone: Callable[[], Awaitable[None]], turns: int
 ) -> None:
     async def open_and_write() -> None:
         database = SqliteDatabase(file, events)
@@ -213,9 +175,9 @@ async def test_opening_and_closing_may_be_cancelled_at_any_moment(
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-
     await threads_are_gone()
     gc.collect()
+
     database = SqliteDatabase(file, events)
     async with database.opened():
         assert await names(database) in ([], ["a"])
@@ -225,26 +187,18 @@ async def test_opening_and_closing_may_be_cancelled_at_any_moment(
 # Look-ups: at once on the event loop's own thread, unless they would hold it up.
 
 
-LONG = """
-WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 300000)
-SELECT count(*) FROM numbers
-"""
-
-
 @pytest.fixture
-async def looking(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
-    database = SqliteDatabase(make_notes_file(tmp_path), Events())
-    async with database.opened():
-        for _ in range(20):
-            database.look_up("SELECT 1", ())
-        yield database
+async def looking(database: SqliteDatabase) -> SqliteDatabase:
+    for _ in range(20):
+        database.look_up("SELECT 1", ())
+    return database
 
 
 async def looked_up(database: SqliteDatabase, sql: str = TEXT, *parameters: str) -> list[Row]:
     """The rows of a look-up. One that was long, on a busy machine, has the next ones left to readers."""
     found: list[list[Row]] = []
 
-    async def is_found() -> bool:
+    def is_found() -> bool:
         rows = database.look_up(sql, parameters)
         found.extend([] if rows is None else [rows])
         return bool(found)
@@ -253,27 +207,25 @@ async def looked_up(database: SqliteDatabase, sql: str = TEXT, *parameters: str)
     return found[0]
 
 
-async def test_a_look_up_sees_every_commit_that_was_answered(looking: SqliteDatabase) -> None:
+async def test_a_look_up_sees_every_commit_and_changes_nothing_and_leaves_failures_to_a_reader(
+    looking: SqliteDatabase,
+) -> None:
     for number in range(50):
         await looking.transaction(put("a", str(number)))
-
         assert await looked_up(looking, TEXT, "a") == [(str(number),)]
 
-
-async def test_a_look_up_changes_nothing_and_leaves_failures_to_a_reader(looking: SqliteDatabase) -> None:
-    await looking.transaction(put("a", "text"))
-
-    assert looking.look_up("DELETE FROM notes", ()) is None
-    assert looking.look_up("SELECT nonsense FROM nowhere", ()) is None
-
-    assert await text_of(looking, "a") == "text"
+    for sql in ("DELETE FROM notes", "SELECT nonsense FROM nowhere"):
+        assert looking.look_up(sql, ()) is None
+    assert await text_of(looking, "a") == "49"
 
 
 async def test_after_a_long_look_up_the_next_ones_are_left_to_readers_for_a_while(
     looking: SqliteDatabase,
 ) -> None:
-    assert await looked_up(looking, LONG) == [(300_000,)]
-
+    numbers = "(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 300000)"
+    assert await looked_up(looking, f"WITH RECURSIVE numbers {numbers} SELECT count(*) FROM numbers") == [
+        (300_000,)
+    ]
     assert [looking.look_up("SELECT 1", ()) for _ in range(16)] == [None] * 16
     assert await looked_up(looking, "SELECT 1") == [(1,)]
 

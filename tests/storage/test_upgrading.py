@@ -14,6 +14,7 @@ from bridge_server.storage.postgres.migrate import packaged_migrations as packag
 from tests.storage.notes import ask
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.asking import METRICS_TOKEN, until_delivered
+from tests.support.asking import ask as ask_server
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
 from tests.support.inbox_client import sign_in
@@ -21,7 +22,7 @@ from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.project import account, look, opened_app
 from tests.support.push_client import PushClient
 from tests.support.rpc_client import Wallet
-from tests.support.server import RunningServer, running_server
+from tests.support.server import running_server
 from tests.support.socket_client import Identity, IrnClient, irn_connected, topic_of
 from tests.support.webhook_receiver import open_receiver
 
@@ -95,13 +96,12 @@ async def test_sessions_of_the_first_version_are_served_and_a_project_publishes(
     file = make_older(data_dir, 1, _SESSION)
 
     async with running_server(data_dir) as server, opened_app(server) as app:
-        async with server.client.get(f"{server.url}/session/session/calls") as response:
-            calls = await response.json()
+        calls = (await ask_server(server, "GET", "/session/session/calls")).json
         await app.subscribe(account(1))
-        sent = await app.notify([account(1)])
+        sent = (await app.notify([account(1)])).json["sent"]
 
     assert calls == {"call": {"encryptionPayload": "b"}}
-    assert sent.json["sent"] == [account(1)]
+    assert sent == [account(1)]
     assert ask(file, "SELECT message_id, signing_secret FROM outbox") == [("message", None)]
     assert ask(file, "SELECT key FROM buckets WHERE limit_name = 'requests'") == [("192.0.2.1",)]
     assert ask(file, "PRAGMA foreign_key_check") == []
@@ -109,16 +109,14 @@ async def test_sessions_of_the_first_version_are_served_and_a_project_publishes(
 
 
 async def test_devices_and_what_is_owed_to_them_are_kept_and_served(data_dir: Path) -> None:
-    wallet = Wallet(1)
     settings: dict[str, Any] = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
     async with open_receiver() as receiver:
         held = _DEVICES.format(
-            account=wallet.account.replace("eip155:1:", "eip155:").lower(),
+            account=Wallet(1).account.replace("eip155:1:", "eip155:").lower(),
             url=receiver.url(),
             origin=f"http://127.0.0.1:{receiver.port}",
         )
         make_older(data_dir, 2, held)
-
         async with running_server(data_dir, **settings) as server, opened_app(server) as app:
             await until_delivered(server)
             inbox = await sign_in(server)
@@ -145,21 +143,21 @@ async def test_stored_calls_are_served_answered_and_swept(data_dir: Path) -> Non
 
     async with running_server(data_dir, clock=ManualClock()) as server:
         bridge = BridgeClient(server)
-        statuses = [(await bridge.session(session_id)).status for session_id in ("open", "ended", "expired")]
-        paired = (await bridge.session("paired")).json
-        pending = await bridge.pending("paired")
-        first, status = (await bridge.call("paired", "first")).json, (await bridge.status("answered")).json
+        sessions = [(await bridge.session(session_id)).status for session_id in ("open", "ended", "expired")]
         gone = [(await bridge.status(call_id)).status for call_id in ("of-ended", "of-expired", "lapsed")]
+        payloads = [
+            (await bridge.session("paired")).json["encryptionPayload"],
+            (await bridge.call("paired", "first")).json["encryptionPayload"],
+            (await bridge.status("answered")).json["encryptionPayload"],
+        ]
+        pending = await bridge.pending("paired")
         await bridge.answer("first")
         left = await bridge.pending("paired")
 
-    assert statuses == [204, 404, 404]
-    assert paired == {"encryptionPayload": "a"}
-    assert pending == ["first", "second"]
-    assert first == {"encryptionPayload": "d"}
-    assert status == {"encryptionPayload": "i"}
+    assert sessions == [204, 404, 404]
     assert gone == [404, 404, 404]
-    assert left == ["second"]
+    assert payloads == ["a", "d", "i"]
+    assert (pending, left) == (["first", "second"], ["second"])
 
 
 async def test_earlier_notifications_have_figures_and_outcomes(data_dir: Path) -> None:
@@ -170,11 +168,10 @@ async def test_earlier_notifications_have_figures_and_outcomes(data_dir: Path) -
         listed = (await admin.get("/admin/projects/app/notifications")).json["notifications"]
         shown = (await admin.get("/admin/projects/app/notifications/1")).json
 
-    counts = [
+    assert [
         (one["number"], one["sent_at"], *(one["figures"][name] for name in ("sent", "read", "bulk_marked")))
         for one in listed
-    ]
-    assert counts == [
+    ] == [
         (3, None, 0, 0, 0),
         (2, "2027-01-15T08:00:00.001Z", 1, 0, 1),
         (1, "2027-01-15T08:00:00.000Z", 3, 1, 1),
@@ -212,42 +209,33 @@ INSERT INTO irn_deliveries (client, number)
 VALUES ('{key(ONE)}', 1), ('{key(TWO)}', 1), ('{key(TWO)}', 2), ('{key(ONE)}', 3), ('{key(ONE)}', 5),
        ('{key(TWO)}', 6);
 """
-_OF_POSTGRES = f"""
-SELECT setval('irn_message_numbers', 6);
-UPDATE irn_deliveries SET is_received = 1 WHERE number = 6;
-INSERT INTO irn_deliveries (client, number, is_received) VALUES ('{key(ONE)}', 2, 1);
-"""
 
 
 async def each_is_delivered(data_dir: Path, **settings: Any) -> None:
     async with running_server(data_dir, **settings) as server, AsyncExitStack() as stack:
-        await each_is_delivered_by(server, stack)
 
+        async def join(identity: Identity) -> IrnClient:
+            return await stack.enter_async_context(irn_connected(server.client, server.url, identity))
 
-async def each_is_delivered_by(server: RunningServer, stack: AsyncExitStack) -> None:
-    async def join(identity: Identity) -> IrnClient:
-        return await stack.enter_async_context(irn_connected(server.client, server.url, identity))
+        one, two, dapp, three = [await join(identity) for identity in (ONE, TWO, DAPP, Identity())]
+        await one.subscribe(TOPIC)
+        await two.subscribe(TOPIC)
+        assert await one.messages(2) == ["for both", "for one"]
+        assert await two.messages(2) == ["for both", "for two"]
+        await three.subscribe(TOPIC, OTHER, LEFT)
+        assert await three.messages(1) == ["for the next"]
 
-    one, two, dapp, three = [await join(identity) for identity in (ONE, TWO, DAPP, Identity())]
-    await one.subscribe(TOPIC)
-    await two.subscribe(TOPIC)
-    assert await one.messages(2) == ["for both", "for one"]
-    assert await two.messages(2) == ["for both", "for two"]
-    await three.subscribe(TOPIC, OTHER, LEFT)
-    assert await three.messages(1) == ["for the next"]
-
-    await dapp.publish(TOPIC, "for all three")
-    for client in (one, two, three):
-        assert await client.messages(1) == ["for all three"]
-        await client.settled()
-    again = await join(ONE)
-    await again.subscribe(TOPIC)
-    await again.nothing()
+        await dapp.publish(TOPIC, "for all three")
+        for client in (one, two, three):
+            assert await client.messages(1) == ["for all three"]
+            await client.settled()
+        again = await join(ONE)
+        await again.subscribe(TOPIC)
+        await again.nothing()
 
 
 async def test_messages_that_wait_in_a_file_are_delivered(data_dir: Path) -> None:
     make_older(data_dir, _BEFORE_PLACES, _SUBSCRIPTIONS + _MESSAGES)
-
     await each_is_delivered(data_dir)
 
 
@@ -257,7 +245,11 @@ async def test_messages_that_wait_in_postgres_are_delivered(data_dir: Path, post
     async with connected(url) as connection:
         known = [each for each in packaged_for_postgres() if each.version <= _BEFORE_PLACES]
         await migrate_postgres(connection, known)
-        await connection.execute(_SUBSCRIPTIONS + re.sub(r"\bx'", r"'\\x", _MESSAGES) + _OF_POSTGRES)
+        await connection.execute(_SUBSCRIPTIONS + re.sub(r"\bx'", r"'\\x", _MESSAGES))
+        await connection.execute(
+            "SELECT setval('irn_message_numbers', 6);"
+            "UPDATE irn_deliveries SET is_received = 1 WHERE number = 6;"
+            f"INSERT INTO irn_deliveries (client, number, is_received) VALUES ('{key(ONE)}', 2, 1);"
+        )
         await migrate_postgres(connection)
-
     await each_is_delivered(data_dir, database=url)
