@@ -6,7 +6,6 @@ COW = "0xCD2a3d9F938E13CD947Ec05AbC7FE734Df8DD826"
 DRAGON = "0x065a687103C9F6467380beE800ecD70B17f6b72F"
 """The signers of the examples: their private keys are Keccak-256 of `cow` and of `dragon`."""
 BOB = "0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB"
-CONTRACT = "0xCcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC"
 DOMAIN_TYPE = [
     {"name": "name", "type": "string"},
     {"name": "version", "type": "string"},
@@ -17,7 +16,8 @@ Types: TypeAlias = dict[str, list[dict[str, str]]]
 
 
 def domain(name: str = "Ether Mail") -> dict[str, Any]:
-    return {"name": name, "version": "1", "chainId": 1, "verifyingContract": CONTRACT}
+    contract = "0xCcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC"
+    return {"name": name, "version": "1", "chainId": 1, "verifyingContract": contract}
 
 
 def members(spelled: str) -> list[dict[str, str]]:
@@ -44,8 +44,18 @@ def mail() -> dict[str, Any]:
     }
 
 
+def with_domain(domain_type: list[dict[str, str]] | None, values: object) -> dict[str, Any]:
+    """The example of EIP-712 with another domain, and another type or none for it."""
+    changed = mail() | {"domain": values}
+    del changed["types"]["EIP712Domain"]
+    if domain_type is not None:
+        changed["types"]["EIP712Domain"] = domain_type
+    return changed
+
+
 def group_mail() -> dict[str, Any]:
     """With arrays of addresses and of structs, and a type that nothing uses."""
+    wallets = ["0xB0BdaBea57B0BDABeA57b0bdABEA57b0BDabEa57", "0xB0B0b0b0b0b0B000000000000000000000000000"]
     return {
         "types": {
             "EIP712Domain": DOMAIN_TYPE,
@@ -57,16 +67,7 @@ def group_mail() -> dict[str, Any]:
         "domain": domain(),
         "message": {
             "from": {"name": "Cow", "wallets": [COW, "0xDeaDbeefdEAdbeefdEadbEEFdeadbeEFdEaDbeeF"]},
-            "to": [
-                {
-                    "name": "Bob",
-                    "wallets": [
-                        BOB,
-                        "0xB0BdaBea57B0BDABeA57b0bdABEA57b0BDabEa57",
-                        "0xB0B0b0b0b0b0B000000000000000000000000000",
-                    ],
-                }
-            ],
+            "to": [{"name": "Bob", "wallets": [BOB, *wallets]}],
             "contents": "Hello, Bob!",
         },
     }
