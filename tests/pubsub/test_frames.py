@@ -7,14 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.pubsub.conftest import Connect, Join
-from tests.pubsub.conftest import join as join  # noqa: PLC0414 - a fixture
+from tests.pubsub.conftest import Connect, Join, error_of
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.server import RunningServer, running_server
-from tests.support.socket_client import RelayError, topic_of
+from tests.support.socket_client import topic_of
 
 TOPIC = topic_of("some topic")
-SHORT = f"{TOPIC[:8]}…"
 
 
 @pytest.fixture
@@ -31,7 +29,9 @@ async def carried(server: RunningServer, generation: str) -> list[tuple[int, str
     return [(each["status"], each["summary"]) for each in reversed(page["requests"])]
 
 
-async def test_publications_of_2x_are_delivered_or_wait(observed: RunningServer, join: Join) -> None:
+async def test_publications_of_2x_are_delivered_or_wait_or_are_refused_for_a_reason(
+    observed: RunningServer, join: Join
+) -> None:
     dapp, wallet = await join(to=observed), await join(to=observed)
     await dapp.publish(TOPIC, "early", tag=1100)
     await wallet.ask("irn_subscribe", {"topic": TOPIC})
@@ -39,36 +39,25 @@ async def test_publications_of_2x_are_delivered_or_wait(observed: RunningServer,
     await dapp.publish(TOPIC, "m" * 412)
     await wallet.ask("irn_unsubscribe", {"topic": TOPIC, "id": "x"})
     await wallet.subscribe(TOPIC, topic_of("b"))
+    for method, params in (("irn_publish", {"topic": "short"}), ("irn_nothing", {})):
+        await error_of(dapp.ask(method, params))
+    await error_of(dapp.publish(TOPIC, "m" * 2_000))
 
-    lines = await carried(observed, "2.x")
+    *lines, no_topic, no_method, too_large = await carried(observed, "2.x")
 
-    place = where_nobody_is(observed)
+    place, short = where_nobody_is(observed), f"{TOPIC[:8]}…"
     assert lines == [
-        (200, f"irn_publish, tag 1100, 5 B to topic {SHORT}: {place}"),
-        (200, f"irn_subscribe, topic {SHORT}"),
-        (200, f"irn_publish, tag 1108, 412 B to topic {SHORT}: delivered"),
-        (200, f"irn_unsubscribe, topic {SHORT}"),
+        (200, f"irn_publish, tag 1100, 5 B to topic {short}: {place}"),
+        (200, f"irn_subscribe, topic {short}"),
+        (200, f"irn_publish, tag 1108, 412 B to topic {short}: delivered"),
+        (200, f"irn_unsubscribe, topic {short}"),
         (200, "irn_batchSubscribe, 2 topics"),
     ]
+    assert (no_topic[0], no_topic[1].partition(":")[0]) == (400, "irn_publish")
+    assert (no_method[0], no_method[1].partition(":")[0]) == (400, "irn_nothing")
+    assert (too_large[0], too_large[1].partition(":")[0]) == (413, "irn_publish")
+    assert "2000 bytes" in too_large[1]
     assert TOPIC not in orjson.dumps((await AdminClient(observed).get("/admin/traffic")).json).decode()
-
-
-async def test_a_refusal_of_2x_has_its_reason(observed: RunningServer, join: Join) -> None:
-    dapp = await join(to=observed)
-    for method, params in (("irn_publish", {"topic": "short"}), ("irn_nothing", {})):
-        with pytest.raises(RelayError):
-            await dapp.ask(method, params)
-    with pytest.raises(RelayError):
-        await dapp.publish(TOPIC, "m" * 2_000)
-
-    lines = await carried(observed, "2.x")
-
-    assert [(status, summary.partition(":")[0]) for status, summary in lines] == [
-        (400, "irn_publish"),
-        (400, "irn_nothing"),
-        (413, "irn_publish"),
-    ]
-    assert "2000 bytes" in lines[-1][1]
 
 
 async def test_frames_of_1x_are_delivered_or_wait(observed: RunningServer, connect: Connect) -> None:
@@ -77,11 +66,8 @@ async def test_frames_of_1x_are_delivered_or_wait(observed: RunningServer, conne
     await wallet.subscribe("topic-of-both")
     await dapp.publish("topic-of-both", "later on")
 
-    lines = await carried(observed, "1.x")
-
-    place = where_nobody_is(observed)
-    assert lines == [
-        (200, f"pub, 5 B to topic topic-of…: {place}"),
+    assert await carried(observed, "1.x") == [
+        (200, f"pub, 5 B to topic topic-of…: {where_nobody_is(observed)}"),
         (200, "sub, topic topic-of…"),
         (200, "pub, 8 B to topic topic-of…: delivered"),
     ]
