@@ -42,15 +42,8 @@ def rpc(node: FakeNode, server: RunningServer) -> RpcClient:
     return RpcClient(server)
 
 
-def forwarded(node: FakeNode) -> list[list[str]]:
-    """The methods that were passed on, by request."""
-    return [request.methods for request in node.requests if "eth_chainId" not in request.methods]
-
-
 async def test_a_single_call_is_forwarded_alone(rpc: RpcClient, node: FakeNode) -> None:
-    balance = await rpc.call("eth_getBalance", DEVELOPMENT_ADDRESS, "latest")
-
-    assert balance == "0x20"
+    assert await rpc.call("eth_getBalance", DEVELOPMENT_ADDRESS, "latest") == "0x20"
     [request] = [each for each in node.requests if each.methods == ["eth_getBalance"]]
     assert not request.is_batch
     assert request.calls[0]["params"] == [DEVELOPMENT_ADDRESS, "latest"]
@@ -68,7 +61,8 @@ async def test_a_batch_goes_in_one_request_and_comes_back_in_order(rpc: RpcClien
 
     answers = await rpc.send(calls)
 
-    assert forwarded(node) == [["eth_blockNumber", "eth_getBalance", "eth_blockNumber", "eth_blockNumber"]]
+    forwarded = [request.methods for request in node.requests if "eth_chainId" not in request.methods]
+    assert forwarded == [["eth_blockNumber", "eth_getBalance", "eth_blockNumber", "eth_blockNumber"]]
     assert [answer["id"] for answer in answers] == [call["id"] for call in calls[:-1]]
     assert [result_of(answers[place]) for place in (0, 2, 4)] == ["0x10", "0x20", "0x10"]
     assert len(result_of(answers[1])) == 132
@@ -79,10 +73,8 @@ async def test_a_batch_goes_in_one_request_and_comes_back_in_order(rpc: RpcClien
 async def test_methods_of_the_relay_are_refused(rpc: RpcClient, node: FakeNode, method: str) -> None:
     node.results[method] = True
     message = {"topic": "ab" * 32, "message": "c2VjcmV0", "ttl": 300, "tag": 1100}
-
     alone = await rpc.error(method, message)
     [in_batch, other] = await rpc.batch([(method, message), ("eth_blockNumber",)])
-
     assert alone.code == in_batch["error"]["code"] == -32601
     assert alone.message.endswith(rpc.server.url.replace("http://", "ws://"))
     assert result_of(other) == "0x10"
@@ -90,34 +82,26 @@ async def test_methods_of_the_relay_are_refused(rpc: RpcClient, node: FakeNode, 
 
 
 async def test_the_relays_address_is_that_of_the_public_url(tmp_path: Path) -> None:
-    async with running_server(
-        tmp_path / "data",
-        dev_accounts=True,
-        dev_accounts_public=True,
-        public_url="https://bridge.example.org/",
-    ) as server:
+    public: dict[str, Any] = {"dev_accounts_public": True, "public_url": "https://bridge.example.org/"}
+    async with running_server(tmp_path / "data", dev_accounts=True, **public) as server:
         refused = await RpcClient(server).error("irn_publish", {})
-
     assert refused.message.endswith("The relay is the WebSocket at wss://bridge.example.org")
 
 
 async def test_an_error_of_the_node_is_passed_on_unchanged(rpc: RpcClient, node: FakeNode) -> None:
     node.results["eth_call"] = RpcFailure(3, "execution reverted", {"deep": ["0x08c379a0"]})
-
     alone = await rpc.error("eth_call", {})
     [in_batch, other] = await rpc.batch([("eth_call", {}), ("eth_blockNumber",)])
-
     assert (alone.code, alone.message, alone.data) == (3, "execution reverted", {"deep": ["0x08c379a0"]})
     assert in_batch["error"] == {"code": 3, "message": alone.message, "data": alone.data}
     assert result_of(other) == "0x10"
 
 
 async def test_parameters_arrive_as_they_were_sent(rpc: RpcClient, node: FakeNode) -> None:
-    named = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": {"text": "é", "float": 1.5}}
     bare = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber"}
-
-    await rpc.send(named)
-    await rpc.send(bare)
+    named = {**bare, "params": {"text": "é", "float": 1.5}}
+    for request in (named, bare):
+        await rpc.send(request)
 
     calls = [request.calls[0] for request in node.requests if request.methods == ["eth_blockNumber"]]
     assert calls[0]["params"] == named["params"]
@@ -126,38 +110,29 @@ async def test_parameters_arrive_as_they_were_sent(rpc: RpcClient, node: FakeNod
     assert result_of((await rpc.post(body)).json) == "0x20"
 
 
-@each_row(
-    "method",
-    [
-        *("eth_sendRawTransactionSync", "eth_sendBundle", "eth_signX", "eth_resend", " eth_SendTransaction"),
-        *("personal_sendTransaction", "account_signTransaction", "wallet_watchAsset", "signer_list"),
-        *("clef_signData", "secretstore_signRawHash", "shh_newKeyPair", "quorumPermission_addOrg"),
-        *("klay_submitRawTransaction", "parity_postTransaction", "priv_distributeRawTransaction"),
-        *("eth_decrypt", "eth_getEncryptionPublicKey", "parity_newAccountFromSecret"),
-        *("parity_composeTransaction", "parity_exportAccount", "parity_setEngineSigner"),
-    ],
-)
+@each_row("method", [
+    *("eth_sendRawTransactionSync", "eth_sendBundle", "eth_signX", "eth_resend", " eth_SendTransaction"),
+    *("personal_sendTransaction", "account_signTransaction", "wallet_watchAsset", "signer_list"),
+    *("clef_signData", "secretstore_signRawHash", "shh_newKeyPair", "quorumPermission_addOrg"),
+    *("klay_submitRawTransaction", "parity_postTransaction", "priv_distributeRawTransaction"),
+    *("eth_decrypt", "eth_getEncryptionPublicKey", "parity_newAccountFromSecret"),
+    *("parity_composeTransaction", "parity_exportAccount", "parity_setEngineSigner"),
+])  # fmt: skip
 async def test_methods_that_sign_never_reach_the_node(rpc: RpcClient, node: FakeNode, method: str) -> None:
     node.results[method] = "0x" + "11" * 32
     raw = [{"from": DEVELOPMENT_ADDRESS, "to": DEVELOPMENT_ADDRESS}]
-
     alone = await rpc.error(method, *raw)
     in_batch, other = await rpc.batch([(method, *raw), ("eth_blockNumber",)])
-
     assert alone.code == in_batch["error"]["code"] == -32601
     assert alone.message.startswith(f"The wallet has no method {method}, and the node is asked for none that")
     assert result_of(other) == "0x10"
     assert method not in node.methods
 
 
-@each_row(
-    "method",
-    [
-        *("eth_getTransactionReceipt", "clique_getSigners", "eth_submitWork", "miner_setEtherbase"),
-        *("parity_listAccounts", "parity_pendingTransactions", "eth_newFilter"),
-    ],
-)
+@each_row("method", [
+    *("eth_getTransactionReceipt", "clique_getSigners", "eth_submitWork", "miner_setEtherbase"),
+    *("parity_listAccounts", "parity_pendingTransactions", "eth_newFilter"),
+])  # fmt: skip
 async def test_a_method_with_a_similar_name_is_forwarded(rpc: RpcClient, node: FakeNode, method: str) -> None:
     node.results[method] = "0x1"
-
     assert await rpc.call(method) == "0x1"

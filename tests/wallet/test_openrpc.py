@@ -26,12 +26,8 @@ _DOCUMENT: dict[str, Any] = orjson.loads(orjson.dumps(openrpc_document()))
 @pytest.fixture(scope="module")
 def server_settings() -> dict[str, Any]:
     """A wallet whose node cannot be reached, so that it queues what it is to send."""
-    return {
-        "dev_accounts": True,
-        "light_kdf": True,
-        "chain_id": 31_337,
-        "node_url": f"http://127.0.0.1:{free_ports(1)[0]}",
-    }
+    node_url = f"http://127.0.0.1:{free_ports(1)[0]}"
+    return {"dev_accounts": True, "light_kdf": True, "chain_id": 31_337, "node_url": node_url}
 
 
 def faults(value: Any, schema: dict[str, Any]) -> list[str]:
@@ -43,29 +39,23 @@ def faults(value: Any, schema: dict[str, Any]) -> list[str]:
 def test_the_document_describes_the_methods_that_are_served_and_no_others(tmp_path: Path) -> None:
     wallet = assembled_wallet(lay_foundation(Settings(data_dir=tmp_path)), role=None)
     served = [name for table in wallet.method_tables for name in table.by_name]
-
-    described = [method["name"] for method in _DOCUMENT["methods"]]
-
-    assert sorted(described) == sorted(served)
+    assert sorted(method["name"] for method in _DOCUMENT["methods"]) == sorted(served)
+    assert set(CODE_OF_KIND.values()) <= set(MEANING_OF_CODE), "every code has a meaning"
 
 
-async def test_each_example_is_answered_as_it_is_shown(server: RunningServer) -> None:
+async def test_each_example_fits_its_schemas_and_is_answered_as_it_is_shown(server: RunningServer) -> None:
     rpc = RpcClient(server)
-    for row, described in zip(METHODS, _DOCUMENT["methods"], strict=True):
-        result = await rpc.call(row.name, *row.example)
-
-        assert faults(result, described["result"]["schema"]) == [], row.name
-        assert faults(row.example_result, described["result"]["schema"]) == [], row.name
-        assert row.varies or result == row.example_result, row.name
-
-
-def test_the_parameters_of_each_example_fit_their_schemas() -> None:
     for row, described in zip(METHODS, _DOCUMENT["methods"], strict=True):
         required = [each for each in row.parameters if each.required]
         assert len(required) <= len(row.example) <= len(row.parameters), row.name
         assert row.parameters == (*required, *row.parameters[len(required) :]), row.name
         for value, parameter in zip(row.example, described["params"], strict=False):
             assert faults(value, parameter["schema"]) == [], row.name
+
+        result = await rpc.call(row.name, *row.example)
+        for each in (result, row.example_result):
+            assert faults(each, described["result"]["schema"]) == [], row.name
+        assert row.varies or result == row.example_result, row.name
 
 
 async def test_a_parameter_more_or_less_is_refused(server: RunningServer) -> None:
@@ -83,19 +73,16 @@ async def test_the_document_is_answered_by_both_ways_and_by_the_command(server: 
     page = await ask(server, "GET", "/openrpc.json", headers={"Origin": "https://tools.example"})
     discovered = await RpcClient(server).call("rpc.discover")
     printed = CliRunner().invoke(commands, ["openrpc"])
-
     assert page.status == 200
     assert page.headers["Content-Type"] == "application/json"
     assert page.headers["Access-Control-Allow-Origin"] == "*"
     assert page.json == discovered == orjson.loads(printed.output) == _DOCUMENT
 
 
-def test_every_code_has_a_meaning() -> None:
-    assert set(CODE_OF_KIND.values()) <= set(MEANING_OF_CODE)
-
-
-def test_the_document_is_openrpc() -> None:
+def test_the_document_is_openrpc_and_its_references_lead_to_schemas() -> None:
     """The meta schema of OpenRPC 1.3, as far as the document has its parts."""
+    references = set(re.findall(r'"\$ref":"([^"]*)"', orjson.dumps(_DOCUMENT).decode()))
+    assert references == {f"#/components/schemas/{name}" for name in _DOCUMENT["components"]["schemas"]}
     assert _DOCUMENT.keys() == {"openrpc", "info", "servers", "methods", "components", "externalDocs"}
     assert re.fullmatch(r"1\.3\.\d+", _DOCUMENT["openrpc"])
     assert _DOCUMENT["info"].keys() == {"title", "version", "description", "license"}
@@ -114,9 +101,3 @@ def test_the_document_is_openrpc() -> None:
         for example in method["examples"]:
             assert example.keys() == {"name", "params", "result"}
             assert all(each.keys() == {"name", "value"} for each in (*example["params"], example["result"]))
-
-
-def test_every_reference_leads_to_a_schema() -> None:
-    references = set(re.findall(r'"\$ref":"([^"]*)"', orjson.dumps(_DOCUMENT).decode()))
-
-    assert references == {f"#/components/schemas/{name}" for name in _DOCUMENT["components"]["schemas"]}

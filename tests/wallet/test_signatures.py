@@ -26,9 +26,6 @@ PUBLISHED = (
     "07299936d304c153f6443dfa05f40ff007d72911b6f72307f996231605b915621c"
 )
 """Of the example, by the key that is Keccak-256 of `cow`: in EIP-712 and in the contract's source."""
-OWN_CHAIN = "0x7a69"
-PAGE = "https://dapp.example"
-GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
 FOR_NO_CHAIN = {
     **mail(),
     "types": {**mail()["types"], "EIP712Domain": [each for each in DOMAIN_TYPE if each["name"] != "chainId"]},
@@ -45,111 +42,94 @@ async def test_signatures_equal_an_independent_implementations(tmp_path: Path) -
             signer = key_of(vector).address
             assert await rpc.call("personal_sign", vector["message"], signer) == vector["signature"]
         for vector in typed_data:
-            signer, document = key_of(vector).address, vector["typed_data"]
-            for spelled in (document, json.dumps(document)):
-                assert await sign_typed_data(rpc, signer, spelled) == vector["signature"]
+            for spelled in (vector["typed_data"], json.dumps(vector["typed_data"])):
+                request = rpc.request("eth_signTypedData_v4", key_of(vector).address, spelled)
+                answer = await rpc.post(json.dumps(request).encode())  # integers may have any size
+                assert result_of(answer.json) == vector["signature"]
 
 
-@each_row("message", ["0x", "0x00", "0x" + "ff" * 100_000, "0xABCDEF", UNKNOWN])
-async def test_any_bytes_are_signed(rpc: RpcClient, message: str) -> None:
-    signature = await rpc.call("personal_sign", message, CHECKSUMMED)
+async def test_any_bytes_are_signed(rpc: RpcClient) -> None:
+    for message in ("0x", "0x00", "0x" + "ff" * 100_000, "0xABCDEF", UNKNOWN):
+        signature = await rpc.call("personal_sign", message, CHECKSUMMED)
+        assert await rpc.call("personal_ecRecover", message, signature) == DEVELOPMENT_ADDRESS
+        assert await rpc.call("eth_sign", DEVELOPMENT_ADDRESS, message) == signature
 
-    assert await rpc.call("personal_ecRecover", message, signature) == DEVELOPMENT_ADDRESS
-    assert await rpc.call("eth_sign", DEVELOPMENT_ADDRESS, message) == signature
+
+OTHER_PERMISSIONS: list[tuple[Any, ...]] = [(), ("eth_accounts",), ({"eth_accounts": {}, "eth_sign": {}},)]
+TWICE = json.dumps(mail()).replace('"contents": "Hello', '"contents": "Pay", "contents": "Hello', 1)
 
 
-@each_row(
-    ("method", "params", "place"),
-    [
-        ("personal_sign", ("hello", DEVELOPMENT_ADDRESS), "params[0] must be DATA"),
-        ("personal_sign", (MESSAGE, "0x12"), "params[1] must be an address"),
-        ("personal_sign", (MESSAGE, CHECKSUMMED.replace("F", "f", 1)), "params[1] has a wrong checksum"),
-        ("personal_sign", (MESSAGE,), "params has 1 value, and personal_sign takes [message, account, "),
-        ("personal_sign", (MESSAGE, DEVELOPMENT_ADDRESS, None, None), "params has 4 values, and personal_"),
-        ("wallet_getPermissions", (1,), "params has 1 value, and wallet_getPermissions takes []."),
-        ("eth_signTypedData", (DEVELOPMENT_ADDRESS, {**mail(), "message": {}}), "params[1]: message.from"),
-    ],
-)
+@each_row(("method", "params", "place"), [
+    ("personal_sign", ("hello", DEVELOPMENT_ADDRESS), "params[0] must be DATA"),
+    ("personal_sign", (MESSAGE, "0x12"), "params[1] must be an address"),
+    ("personal_sign", (MESSAGE, CHECKSUMMED.replace("F", "f", 1)), "params[1] has a wrong checksum"),
+    ("personal_sign", (MESSAGE,), "params has 1 value, and personal_sign takes [message, account, "),
+    ("personal_sign", (MESSAGE, DEVELOPMENT_ADDRESS, None, None), "params has 4 values, and personal_"),
+    ("wallet_getPermissions", (1,), "params has 1 value, and wallet_getPermissions takes []."),
+    ("eth_signTypedData", (DEVELOPMENT_ADDRESS, {**mail(), "message": {}}), "params[1]: message.from"),
+    *(
+        ("eth_signTypedData", (DEVELOPMENT_ADDRESS, text), "params[1]")
+        for text in ("", "hello", "[]", "[" * 1000)
+    ),
+    (
+        "eth_signTypedData_v4", (DEVELOPMENT_ADDRESS, TWICE),
+        "params[1] has an object with the name 'contents' twice.",
+    ),
+    *(
+        ("personal_ecRecover", (MESSAGE, signature), "params[1]")
+        for signature in ("0x" + "00" * 64, "0x" + "11" * 64 + "25", 7)
+    ),
+    *(
+        ("wallet_switchEthereumChain", params, "params")
+        for params in ((), ("0x1",), ({},), ({"chainId": 1},), ({"chainId": "0x0"},))
+    ),
+])  # fmt: skip
 async def test_errors_name_wrong_parameters(
     rpc: RpcClient, method: str, params: tuple[Any, ...], place: str
 ) -> None:
     error = await rpc.error(method, *params)
-
     assert error.code == -32602
     assert error.message.startswith(place)
 
 
-@each_row(
-    ("method", "params"),
-    [
-        ("personal_sign", (DEVELOPMENT_ADDRESS, MESSAGE)),
-        ("eth_sign", (MESSAGE, DEVELOPMENT_ADDRESS)),
-        ("eth_signTypedData", ({"types": {}}, DEVELOPMENT_ADDRESS)),
-    ],
-)
-async def test_swapped_parameters_are_explained(rpc: RpcClient, method: str, params: tuple[Any, ...]) -> None:
+@each_row(("method", "params", "code", "said"), [
+    ("personal_sign", (DEVELOPMENT_ADDRESS, MESSAGE), -32602, "personal_sign takes [message, account]"),
+    ("eth_sign", (MESSAGE, DEVELOPMENT_ADDRESS), -32602, "personal_sign takes [message, account]"),
+    (
+        "eth_signTypedData", ({"types": {}}, DEVELOPMENT_ADDRESS), -32602,
+        "personal_sign takes [message, account]",
+    ),
+    ("personal_sign", (MESSAGE, UNKNOWN), 4100, UNKNOWN),
+    *(
+        (method, (), 4900, "node_url")
+        for method in ("eth_getTransactionReceipt", "eth_call", "net_listening", "web3_sha3", "x")
+    ),
+    *(
+        (f"wallet_{verb}Permissions", params, -32602, "eth_accounts")
+        for verb in ("request", "revoke")
+        for params in OTHER_PERMISSIONS
+    ),
+])  # fmt: skip
+async def test_swapped_parameters_other_accounts_methods_and_permissions_are_explained(
+    rpc: RpcClient, method: str, params: tuple[Any, ...], code: int, said: str
+) -> None:
     error = await rpc.error(method, *params)
-
-    assert error.code == -32602
-    assert "personal_sign takes [message, account]" in error.message
-
-
-async def test_an_unknown_account_signs_nothing(rpc: RpcClient) -> None:
-    error = await rpc.error("personal_sign", MESSAGE, UNKNOWN)
-
-    assert error.code == 4100
-    assert UNKNOWN in error.message
-
-
-@each_row("signature", ["0x" + "00" * 64, "0x" + "11" * 64 + "25", 7])
-async def test_a_malformed_signature_has_no_signer(rpc: RpcClient, signature: Any) -> None:
-    error = await rpc.error("personal_ecRecover", MESSAGE, signature)
-
-    assert error.code == -32602
-    assert error.message.startswith("params[1]")
-
-
-async def sign_typed_data(rpc: RpcClient, signer: str, document: Any) -> str:
-    """The signature; integers in the document may have any size."""
-    body = json.dumps(rpc.request("eth_signTypedData_v4", signer, document)).encode()
-    signature: str = result_of((await rpc.post(body)).json)
-    return signature
-
-
-async def test_a_string_is_read_as_strictly_as_an_object(rpc: RpcClient) -> None:
-    text = json.dumps(mail())
-    twice = text.replace('"contents": "Hello', '"contents": "Pay", "contents": "Hello', 1)
-
-    error = await rpc.error("eth_signTypedData_v4", DEVELOPMENT_ADDRESS, twice)
-
-    assert await rpc.call("eth_signTypedData_v4", DEVELOPMENT_ADDRESS, text)
-    assert error.code == -32602
-    assert error.message == "params[1] has an object with the name 'contents' twice."
-
-
-@each_row("text", ["", "hello", "[]", "[" * 1000])
-async def test_a_string_that_is_no_typed_data_is_refused(rpc: RpcClient, text: str) -> None:
-    error = await rpc.error("eth_signTypedData", DEVELOPMENT_ADDRESS, text)
-
-    assert error.code == -32602
-    assert error.message.startswith("params[1]")
+    assert error.code == code
+    assert said in error.message
 
 
 async def test_a_number_beyond_64_bits_is_exact(rpc: RpcClient) -> None:
     document = mail()
     document["types"]["Mail"].append({"name": "amount", "type": "uint256"})
 
-    def spelled(amount: Any) -> bytes:
+    async def signed(amount: Any) -> Any:
         document["message"]["amount"] = amount
-        return json.dumps(rpc.request("eth_signTypedData", DEVELOPMENT_ADDRESS, document)).encode()
+        request = rpc.request("eth_signTypedData", DEVELOPMENT_ADDRESS, document)
+        return result_of((await rpc.post(json.dumps(request).encode())).json)
 
-    as_number = await rpc.post(spelled(2**255 + 1))
-    as_text = await rpc.post(spelled(str(2**255 + 1)))
-    as_float = await rpc.post(spelled(1e77))
-
-    assert result_of(as_number.json) == result_of(as_text.json)
+    assert await signed(2**255 + 1) == await signed(str(2**255 + 1))
     with pytest.raises(RpcError, match=r"message\.amount"):
-        result_of(as_float.json)
+        await signed(1e77)
 
 
 @each_row("settings", [{"chain_id": 5}, {"node_url": "http://127.0.0.1:1"}])
@@ -172,8 +152,8 @@ async def test_typed_data_chain_own_signs_for_the_own_chain_and_no_chain_alone(
             document = mail() | {"domain": domain() | {"chainId": chain_id}}
             error = await rpc.error("eth_signTypedData", COW, document)
             assert error.code == -32602
-            for word in ("domain.chainId", "chain 5", "typed_data_chain"):
-                assert word in error.message
+            words = ("domain.chainId", "chain 5", "typed_data_chain")
+            assert [word for word in words if word not in error.message] == []
         assert len(await rpc.call("eth_signTypedData", COW, FOR_NO_CHAIN)) == 132
 
 
@@ -181,7 +161,6 @@ async def test_while_the_own_chain_is_unknown_every_chain_is_refused(tmp_path: P
     settings: dict[str, Any] = {"private_keys": COW_KEY, "typed_data_chain": "own"}
     async with running_server(tmp_path / "data", **settings) as server:
         rpc = RpcClient(server)
-
         assert (await rpc.error("eth_signTypedData", COW, mail())).code == 4900
         assert (await rpc.error("wallet_switchEthereumChain", {"chainId": "0x1"})).code == 4900
         assert await rpc.call("eth_signTypedData", COW, FOR_NO_CHAIN)
@@ -190,84 +169,41 @@ async def test_while_the_own_chain_is_unknown_every_chain_is_refused(tmp_path: P
 async def test_typed_data_scheme_eip191_signs_typed_data_as_a_message(tmp_path: Path) -> None:
     async with running_server(tmp_path / "data", private_keys=COW_KEY, typed_data_scheme="eip191") as server:
         signature = await RpcClient(server).call("eth_signTypedData", COW, mail())
-
     digest = personal_message_hash(read_typed_data(mail()).preimage)
     assert recover_address(digest, bytes.fromhex(signature[2:])).lower() == COW
 
 
-@each_row("method", ["eth_accounts", "eth_requestAccounts", "personal_listAccounts"])
-async def test_there_are_ten_accounts_for_development(rpc: RpcClient, method: str) -> None:
-    accounts = await rpc.call(method)
-
-    assert len(accounts) == 10
-    assert accounts[0] == DEVELOPMENT_ADDRESS
-
-
-async def test_the_chain_is_the_one_for_development_and_the_version_is_the_servers(rpc: RpcClient) -> None:
+async def test_a_wallet_for_development_has_ten_accounts_one_chain_and_the_servers_version(
+    rpc: RpcClient,
+) -> None:
+    for method in ("eth_accounts", "eth_requestAccounts", "personal_listAccounts"):
+        accounts = await rpc.call(method)
+        assert (len(accounts), accounts[0]) == (10, DEVELOPMENT_ADDRESS)
     assert await rpc.call("eth_chainId") == "0x7a69"
     assert await rpc.call("net_version") == "31337"
     assert await rpc.call("web3_clientVersion") == f"Bridge-Server/{VERSION}"
 
-
-@each_row("method", ["eth_getTransactionReceipt", "eth_call", "net_listening", "web3_sha3", "x"])
-async def test_other_methods_go_to_the_node(rpc: RpcClient, method: str) -> None:
-    error = await rpc.error(method)
-
-    assert error.code == 4900
-    assert "node_url" in error.message
-
-
-@each_row("method", GOING_TO_A_CHAIN)
-async def test_the_wallet_is_on_its_own_chain_already(rpc: RpcClient, method: str) -> None:
-    described = {"chainId": OWN_CHAIN, "chainName": "Here", "rpcUrls": ["http://127.0.0.1:8545"]}
-
-    assert await rpc.call(method, {"chainId": OWN_CHAIN}) is None
-    assert await rpc.call(method, described) is None
-
-
-@each_row("method", GOING_TO_A_CHAIN)
-async def test_a_switch_to_another_chain_is_refused(rpc: RpcClient, method: str) -> None:
-    error = await rpc.error(method, {"chainId": "0x1"})
-
-    assert error.code == 4902
-    assert error.message == "The wallet is on chain 31337 and on no other: it cannot go to chain 1."
-
-
-@each_row(
-    "params",
-    [(), ("0x1",), ({},), ({"chainId": 1},), ({"chainId": "0x0"},)],
-)
-async def test_a_parameter_without_a_chain_is_refused(rpc: RpcClient, params: tuple[Any, ...]) -> None:
-    error = await rpc.error("wallet_switchEthereumChain", *params)
-
-    assert error.code == -32602
-    assert error.message.startswith("params")
+    described = {"chainId": "0x7a69", "chainName": "Here", "rpcUrls": ["http://127.0.0.1:8545"]}
+    for method in ("wallet_switchEthereumChain", "wallet_addEthereumChain"):
+        assert await rpc.call(method, {"chainId": "0x7a69"}) is None
+        assert await rpc.call(method, described) is None
+        error = await rpc.error(method, {"chainId": "0x1"})
+        assert error.code == 4902
+        assert error.message == "The wallet is on chain 31337 and on no other: it cannot go to chain 1."
 
 
 async def test_every_caller_has_the_permission_to_see_the_accounts(tmp_path: Path) -> None:
-    async with running_server(
-        tmp_path / "data", dev_accounts=True, dev_account_count=1, rpc_origins=[PAGE]
-    ) as server:
-        page, program = RpcClient(server, {"Origin": PAGE}), RpcClient(server)
+    origin = "https://dapp.example"
+    settings: dict[str, Any] = {"dev_accounts": True, "dev_account_count": 1, "rpc_origins": [origin]}
+    async with running_server(tmp_path / "data", **settings) as server:
+        page, program = RpcClient(server, {"Origin": origin}), RpcClient(server)
         requested = await page.call("wallet_requestPermissions", {"eth_accounts": {}})
         had = await page.call("wallet_getPermissions")
         revoked = await page.call("wallet_revokePermissions", {"eth_accounts": {}})
         of_program = await program.call("wallet_getPermissions")
 
     caveat = {"type": "restrictReturnedAccounts", "value": [DEVELOPMENT_ADDRESS]}
-    permission = {"invoker": PAGE, "parentCapability": "eth_accounts", "caveats": [caveat]}
+    permission = {"invoker": origin, "parentCapability": "eth_accounts", "caveats": [caveat]}
     assert requested == had == [permission]
     assert revoked is None
     assert of_program == [{**permission, "invoker": "127.0.0.1"}]
-
-
-@each_row("method", ["wallet_requestPermissions", "wallet_revokePermissions"])
-@each_row(
-    "params",
-    [(), ("eth_accounts",), ({"eth_accounts": {}, "eth_sign": {}},)],
-)
-async def test_any_other_permission_is_refused(rpc: RpcClient, method: str, params: tuple[Any, ...]) -> None:
-    error = await rpc.error(method, *params)
-
-    assert error.code == -32602
-    assert "eth_accounts" in error.message
