@@ -13,12 +13,10 @@ from structlog.testing import CapturedCall, CapturingLogger
 from bridge_server.cli.process import is_not_a_client_fault
 from bridge_server.web import connection as refusals
 from bridge_server.web import request_log
-from tests.support.asking import ask, ask_raw, raw_connection, spell, until_waiting
+from tests.support.asking import RawConnection, ask, ask_raw, raw_connection, spell, until_waiting
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 from tests.support.waiting import eventually
-
-_CLOSE = b"Connection: close"
 
 REFUSED = {
     "an unknown method": (400, spell("NONSENSE", "/hello")),
@@ -57,28 +55,31 @@ Faults: TypeAlias = Callable[[], list[str]]
 
 
 @pytest.fixture
-def faults(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
+def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
+    log = CapturingLogger()
+    monkeypatch.setattr(request_log, "log", log)
+    return log
+
+
+@pytest.fixture
+def faults(log: CapturingLogger, caplog: pytest.LogCaptureFixture) -> Iterator[Faults]:
     """Faults that the server, or the library under it, has logged, as its operator sees them.
 
     A line about a slow request is no fault.
     """
-    log = CapturingLogger()
-    monkeypatch.setattr(request_log, "log", log)
     caplog.handler.addFilter(is_not_a_client_fault)
     caplog.set_level(logging.INFO)
 
+    def level(call: CapturedCall) -> int:
+        is_named = call.method_name != "log"
+        return logging.getLevelNamesMapping()[call.method_name.upper()] if is_named else int(call.args[0])
+
     def logged() -> list[str]:
-        own = [str(call.args) for call in log.calls if _level(call) > logging.INFO]
+        own = [str(call.args) for call in log.calls if level(call) > logging.INFO]
         return own + [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
     yield logged
     caplog.handler.removeFilter(is_not_a_client_fault)
-
-
-def _level(call: CapturedCall) -> int:
-    if call.method_name == "log":
-        return int(call.args[0])
-    return logging.getLevelNamesMapping()[call.method_name.upper()]
 
 
 async def assert_unharmed(server: RunningServer, faults: Faults) -> None:
@@ -92,9 +93,7 @@ async def test_garbage_is_answered_or_dropped(server: RunningServer, garbage: by
     async with raw_connection(server) as connection:
         await connection.send(garbage)
         connection.writer.write_eof()
-
         said = await connection.rest()
-
     assert b" 500 " not in said
     assert b"Traceback" not in said
     await assert_unharmed(server, faults)
@@ -104,16 +103,21 @@ async def test_garbage_is_answered_or_dropped(server: RunningServer, garbage: by
 async def test_half_a_request_is_dropped(server: RunningServer, cut: int, faults: Faults) -> None:
     session_id = await server.open_session()
     request = spell("PUT", f"/session/{session_id}", b'{"encryptionPayload":"' + b"x" * 200 + b'"}')
-
     for hang_up in (False, True):
         async with raw_connection(server) as connection:
             await connection.send(request[:cut])
             if hang_up:
                 connection.writer.write_eof()
                 assert b"HTTP/1.1 200" not in await connection.rest()
-
     assert (await ask(server, "GET", f"/session/{session_id}")).status == 204
     await assert_unharmed(server, faults)
+
+
+def abort(connection: RawConnection) -> None:
+    """Reset the connection, as a crash of the client does."""
+    sock: socket.socket = connection.writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.writer.transport.abort()
 
 
 async def test_a_connection_reset_while_it_waits_is_forgotten(server: RunningServer, faults: Faults) -> None:
@@ -121,30 +125,20 @@ async def test_a_connection_reset_while_it_waits_is_forgotten(server: RunningSer
     async with raw_connection(server) as connection:
         await connection.send(spell("GET", f"/session/{session_id}?wait=20"))
         await until_waiting(server, 1)
-
-        linger_not = struct.pack("ii", 1, 0)
-        sock: socket.socket = connection.writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)
-        connection.writer.transport.abort()
+        abort(connection)
         await until_waiting(server, 0)
-
     await assert_unharmed(server, faults)
 
 
 async def test_requests_in_one_piece_are_answered_in_their_order(server: RunningServer) -> None:
-    session_id = await server.open_session()
-    path = f"/session/{session_id}"
+    path = f"/session/{await server.open_session()}"
+    requests = [
+        spell("PUT", path, b'{"encryptionPayload":"one"}'), spell("GET", path), spell("HEAD", "/hello"),
+        spell("GET", "/nope"), spell("DELETE", path), spell("GET", path),
+    ]  # fmt: skip
     async with raw_connection(server) as connection:
-        await connection.send(
-            spell("PUT", path, b'{"encryptionPayload":"one"}')
-            + spell("GET", path)
-            + spell("HEAD", "/hello")
-            + spell("GET", "/nope")
-            + spell("DELETE", path)
-            + spell("GET", path)
-        )
+        await connection.send(b"".join(requests))
         answers = [await connection.answer(to_head=number == 2) for number in range(6)]
-
     assert [answer.status for answer in answers] == [200, 200, 200, 404, 200, 404]
     assert answers[1].body == b'{"encryptionPayload":"one"}'
 
@@ -185,47 +179,32 @@ async def test_a_client_may_ask_before_it_sends_the_body(server: RunningServer) 
 
 async def test_http_1_0_is_spoken(server: RunningServer) -> None:
     answer = await ask_raw(server, b"GET /hello HTTP/1.0\r\n\r\n")
-
     assert answer.status == 200
     assert answer.body.startswith(b"Hello World")
-
-
-@pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
-    log = CapturingLogger()
-    monkeypatch.setattr(request_log, "log", log)
-    return log
 
 
 @each_row(("status", "request_"), REFUSED.values(), ids=REFUSED.keys())
 async def test_a_refusal_is_a_problem_that_does_not_name_the_software(
     server: RunningServer, status: int, request_: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with raw_connection(server) as connection:
-        await connection.send(request_)
-        answer = await connection.answer()
-
+    answer = await ask_raw(server, request_)
     answer.problem(status)
     assert answer.headers["Server"] == "Bridge-Server"
-    assert b"aiohttp" not in answer.body
-    assert b"Python" not in answer.body
+    assert not [name for name in (b"aiohttp", b"Python") if name in answer.body]
     assert not caplog.records
 
 
-async def test_each_refusal_has_its_own_id_and_ends_the_connection(server: RunningServer) -> None:
+async def test_each_refusal_has_its_own_id_ends_the_connection_and_may_be_read_by_any_origin(
+    server: RunningServer,
+) -> None:
     ids = set()
     for _ in range(2):
         async with raw_connection(server) as connection:
             await connection.send(spell("NONSENSE", "/hello") + spell("GET", "/hello"))
             ids.add((await connection.answer()).headers["X-Request-ID"])
             assert await connection.rest() == b""
-
     assert len(ids) == 2
-
-
-async def test_a_web_page_of_any_origin_may_read_why_its_target_is_refused(server: RunningServer) -> None:
     answer = await ask_raw(server, spell("GET", "/" + "a" * 10_240, b"", b"Origin: https://dapp.example"))
-
     answer.problem(414)
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
     assert "X-Request-ID" in answer.headers["Access-Control-Expose-Headers"]
@@ -238,11 +217,9 @@ async def test_an_aiohttp_that_is_unknown_answers_in_its_own_words(
     monkeypatch.setattr(refusals, "log", log)
     monkeypatch.setattr(web.RequestHandler, "handle_error", lambda *_: None)
     refusals.is_as_known.cache_clear()
-
     assert not refusals.is_as_known()
     async with running_server(server.settings.data_dir.with_name("unknown")) as other:
         assert (await ask(other, "GET", "/hello")).status == 200
-
     refusals.is_as_known.cache_clear()
     assert [call.args for call in log.calls] == [("aiohttp_unknown",)]
 
@@ -282,10 +259,8 @@ async def test_a_declined_upgrade_ends_the_connection_in_good_order(
         await connection.send(b"x" * (length // 2))
         await connection.send(b"x" * (length - length // 2))
         await connection.send(spell("GET", "/hello"))
-
         answer = await connection.answer()
         await connection.rest()
-
     assert (answer.status, answer.headers["Connection"]) == (status, "close")
 
 
@@ -295,10 +270,8 @@ async def test_a_client_that_expected_to_be_asked_may_leave(
     request = spell("PUT", "/session/a", b"", b"Expect: 100-continue", b"Content-Length: 9")
     for _ in range(5):
         async with raw_connection(server) as connection:
-            sock: socket.socket = connection.writer.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             await connection.send(request * 3)
-            connection.writer.transport.abort()
+            abort(connection)
 
     async def served() -> bool:
         return (await ask(server, "GET", "/hello")).status == 200
@@ -323,9 +296,6 @@ async def test_the_host_of_a_target_that_is_a_url_counts(
     server: RunningServer, target: str, host: bytes, status: int
 ) -> None:
     body = b'{"jsonrpc":"2.0","id":1,"method":"eth_accounts","params":[]}'
-    headers = (b"Content-Type: application/json", _CLOSE)
+    headers = (b"Content-Type: application/json", b"Connection: close")
     request = spell("POST", target, body, *headers).replace(b"bridge.example", host)
-
-    answer = await ask_raw(server, request)
-
-    assert answer.status == status
+    assert (await ask_raw(server, request)).status == status
