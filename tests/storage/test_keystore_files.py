@@ -8,6 +8,7 @@ import stat
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -28,14 +29,13 @@ OTHER = Address(SigningKey((2).to_bytes(32)).address.lower())
 
 
 def key_file(number: int) -> bytes:
-    cost = ScryptCost(n=2, r=8, p=1)
-    return make_keystore(
-        number.to_bytes(32), b"passphrase", cost=cost, salt=bytes(32), iv=bytes(16), uuid="an-id"
-    )
+    options: dict[str, Any] = {"salt": bytes(32), "iv": bytes(16), "uuid": "an-id"}
+    return make_keystore(number.to_bytes(32), b"passphrase", cost=ScryptCost(n=2, r=8, p=1), **options)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    (tmp_path / "data" / "keystore").mkdir(parents=True)
     return tmp_path / "data" / "keystore"
 
 
@@ -52,24 +52,22 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return times
 
 
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
-
-
 def names(path: Path) -> Sequence[str]:
     return sorted(file.name for file in path.iterdir())
 
 
 def test_a_written_file_is_named_as_geth_names_it_is_its_owners_and_is_read_by_another_instance(
-    directory: KeystoreFiles, path: Path
+    tmp_path: Path,
 ) -> None:
+    path = tmp_path / "made" / "keystore"
+    directory, another = KeystoreFiles(path, ManualClock()), KeystoreFiles(path, ManualClock())
     directory.write(ADDRESS, key_file(1))
 
-    another = KeystoreFiles(path, ManualClock())
     assert (another.addresses(), another.read(ADDRESS)) == ([ADDRESS], key_file(1))
     assert names(path) == [f"UTC--2027-01-15T08-00-00.000000000Z--{DIGITS}"]
     assert directory.file(ADDRESS) == path / names(path)[0]
-    assert (mode(directory.file(ADDRESS)), mode(path), mode(path.parent)) == (0o600, 0o700, 0o700)
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (directory.file(ADDRESS), path, path.parent)]
+    assert modes == [0o600, 0o700, 0o700]
 
 
 def test_one_of_many_writers_of_an_account_wins(path: Path) -> None:
@@ -82,15 +80,11 @@ def test_one_of_many_writers_of_an_account_wins(path: Path) -> None:
 
     with ThreadPoolExecutor(8) as threads:
         written = list(threads.map(write, range(16)))
-
-    assert sum(written) == 1
-    assert len(names(path)) == 1
+    assert (sum(written), len(names(path))) == (1, 1)
 
 
 def test_a_file_of_a_killed_writer_does_no_harm(directory: KeystoreFiles, path: Path) -> None:
-    path.mkdir(parents=True)
     (path / ".partial").write_bytes(b"half a fi")
-
     assert directory.addresses() == []
     directory.write(ADDRESS, key_file(1))
 
@@ -101,25 +95,20 @@ def test_a_file_of_a_killed_writer_does_no_harm(directory: KeystoreFiles, path: 
 def test_a_file_that_appears_or_goes_is_noticed_at_once(
     directory: KeystoreFiles, path: Path, seconds: list[float]
 ) -> None:
-    path.mkdir(parents=True)
     seen = [directory.addresses()]
-
     for number in (1, 2):
         (path / f"key-{number}").write_bytes(key_file(number))
         seen.append(directory.addresses())
     (path / "key-1").unlink()
-    seen.append(directory.addresses())
 
-    assert seen == [[], [ADDRESS], [ADDRESS, OTHER], [OTHER]]
+    assert [*seen, directory.addresses()] == [[], [ADDRESS], [ADDRESS, OTHER], [OTHER]]
 
 
 def test_a_file_that_appears_within_the_directorys_tick_is_noticed(
     directory: KeystoreFiles, path: Path, seconds: list[float]
 ) -> None:
-    path.mkdir(parents=True)
     ns = path.stat().st_mtime_ns
     directory.addresses()
-
     (path / "key").write_bytes(key_file(1))
     os.utime(path, ns=(ns, ns))
 
@@ -129,12 +118,10 @@ def test_a_file_that_appears_within_the_directorys_tick_is_noticed(
 def test_a_file_that_is_copied_slowly_is_found_when_it_is_whole(
     directory: KeystoreFiles, path: Path, seconds: list[float]
 ) -> None:
-    path.mkdir(parents=True)
     (path / "key").write_bytes(key_file(1)[:100])
     seen = [directory.addresses()]
     seconds.append(1100.0)
     seen.append(directory.addresses())
-
     with (path / "key").open("ab") as stream:
         stream.write(key_file(1)[100:])
     seconds.append(1102.0)
@@ -145,20 +132,16 @@ def test_a_file_that_is_copied_slowly_is_found_when_it_is_whole(
 def test_files_are_in_the_order_of_their_names_and_the_first_of_an_account_counts(
     directory: KeystoreFiles, path: Path
 ) -> None:
-    path.mkdir(parents=True)
     for name, number in (("c", 1), ("b", 2), ("a", 1)):
         (path / name).write_bytes(key_file(number))
-
     assert directory.addresses() == [ADDRESS, OTHER]
     assert directory.file(ADDRESS) == path / "a"
 
 
 def test_a_file_that_names_no_address_has_that_of_its_name(directory: KeystoreFiles, path: Path) -> None:
-    path.mkdir(parents=True)
     file = {name: value for name, value in orjson.loads(key_file(1)).items() if name != "address"}
-    (path / f"UTC--2016-03-22T12-57-55.9Z--{DIGITS}").write_bytes(orjson.dumps(file))
-    (path / "nameless").write_bytes(orjson.dumps(file))
-
+    for name in (f"UTC--2016-03-22T12-57-55.9Z--{DIGITS}", "nameless"):
+        (path / name).write_bytes(orjson.dumps(file))
     assert directory.addresses() == [ADDRESS]
 
 
@@ -167,7 +150,7 @@ def test_foreign_files_are_ignored_with_one_warning(
 ) -> None:
     log = CapturingLogger()
     monkeypatch.setattr(keystore_files, "log", log)
-    (path / "folder").mkdir(parents=True)
+    (path / "folder").mkdir()
     os.mkfifo(path / "pipe")
     (path / "dangling").symlink_to("nowhere")
     (path / "loop").symlink_to("loop")
@@ -178,25 +161,21 @@ def test_foreign_files_are_ignored_with_one_warning(
     for moment in (1000.0, 1001.0, 1010.0, 1020.0):
         seconds.append(moment)
         assert directory.addresses() == [ADDRESS]
-
-    assert [(call.args, Path(call.kwargs["file"]).name) for call in log.calls] == [
-        (("key_file_passed_over",), "README"),
-        (("key_file_passed_over",), "huge"),
+    assert [(*call.args, Path(call.kwargs["file"]).name) for call in log.calls] == [
+        ("key_file_passed_over", "README"),
+        ("key_file_passed_over", "huge"),
     ]
 
 
 def test_a_directory_that_is_a_file_is_an_error(directory: KeystoreFiles, path: Path) -> None:
-    path.parent.mkdir()
+    path.rmdir()
     path.touch()
-
     for act in (directory.addresses, lambda: directory.read(ADDRESS), lambda: directory.write(ADDRESS, b"")):
         with pytest.raises(UnavailableError, match=f"{path}, cannot be used: "):
             act()
 
 
 def test_a_file_may_be_a_link_to_another_place(directory: KeystoreFiles, path: Path) -> None:
-    path.mkdir(parents=True)
     (path.parent / "mounted").write_bytes(key_file(1))
     (path / "key").symlink_to(path.parent / "mounted")
-
     assert directory.read(ADDRESS) == key_file(1)

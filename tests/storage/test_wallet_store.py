@@ -21,7 +21,7 @@ from bridge_server.wallet.transactions.store import TransactionStore
 
 ALICE, BOB = Address("0x" + "a1" * 20), Address("0x" + "b0" * 20)
 CALLER = Caller("192.0.2.1", "https://app.example.org", "request-7")
-CHAIN, OTHER_CHAIN = 1, 5
+CHAIN = 1
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def store(rooms: Database) -> TransactionStore:
     return TransactionStore(rooms)
 
 
-def request(name: str, sender: Address = ALICE, asked_at_ms: int = 0) -> SendRequest:
-    return SendRequest(TransactionId(name), sender, f'{{"name":"{name}"}}'.encode(), asked_at_ms, CALLER)
+def request(name: str, sender: Address = ALICE) -> SendRequest:
+    return SendRequest(TransactionId(name), sender, f'{{"name":"{name}"}}'.encode(), 0, CALLER)
 
 
 def signed(name: str, nonce: int, chain_id: int = CHAIN) -> SignedTransaction:
@@ -42,32 +42,14 @@ async def reserve(
     name: str,
     nonce: int | None = None,
     *,
-    lowest: int = 0,
     sender: Address = ALICE,
     chain_id: int = CHAIN,
     due_at_ms: int = 0,
 ) -> StoredTransaction:
-    return await store.reserve(
-        request(name, sender),
-        chain_id,
-        nonce,
-        lowest,
-        lambda chosen: signed(name, chosen, chain_id),
-        due_at_ms,
-    )
+    def sign(chosen: int) -> SignedTransaction:
+        return signed(name, chosen, chain_id)
 
-
-async def nonce_of(store: TransactionStore, name: str) -> int:
-    stored = await store.get(TransactionId(name))
-    assert stored is not None
-    assert stored.signed is not None
-    return stored.signed.nonce
-
-
-async def state_of(store: TransactionStore, name: str) -> TransactionState:
-    stored = await store.get(TransactionId(name))
-    assert stored is not None
-    return stored.state
+    return await store.reserve(request(name, sender), chain_id, nonce, 0, sign, due_at_ms)
 
 
 async def stored_as(store: TransactionStore, *names: str) -> list[StoredTransaction]:
@@ -75,29 +57,32 @@ async def stored_as(store: TransactionStore, *names: str) -> list[StoredTransact
     return [each for each in found if each is not None]
 
 
-async def send(store: TransactionStore, *names: str, sender: Address = ALICE) -> None:
+async def nonces(store: TransactionStore, *names: str) -> list[int]:
+    return [each.signed.nonce for each in await stored_as(store, *names) if each.signed is not None]
+
+
+async def states(store: TransactionStore, *names: str) -> list[tuple[TransactionState, str | None]]:
+    return [(each.state, each.error) for each in await stored_as(store, *names)]
+
+
+async def send(store: TransactionStore, *names: str) -> None:
     for name in names:
-        await reserve(store, name, sender=sender)
+        await reserve(store, name)
         await store.accept(TransactionId(name), 1)
 
 
-async def test_gaps_are_filled_first(store: TransactionStore) -> None:
+async def test_gaps_are_filled_first_and_accounts_and_chains_have_nonces_of_their_own(
+    store: TransactionStore,
+) -> None:
     for nonce in (0, 1, 3):
         await reserve(store, f"given-{nonce}", nonce)
-
     assert [await store.next_nonce(CHAIN, ALICE, lowest) for lowest in (0, 2, 3, 4)] == [2, 2, 4, 4]
+
     await reserve(store, "first")
     await reserve(store, "second")
-
-    assert [await nonce_of(store, name) for name in ("first", "second")] == [2, 4]
-
-
-async def test_accounts_and_chains_have_nonces_of_their_own(store: TransactionStore) -> None:
-    await reserve(store, "one")
-    await reserve(store, "two", sender=BOB)
-    await reserve(store, "three", chain_id=OTHER_CHAIN)
-
-    assert [await nonce_of(store, name) for name in ("one", "two", "three")] == [0, 0, 0]
+    await reserve(store, "of another account", sender=BOB)
+    await reserve(store, "on another chain", chain_id=5)
+    assert await nonces(store, "first", "second", "of another account", "on another chain") == [2, 4, 0, 0]
 
 
 async def test_a_failure_to_sign_leaves_nothing_behind(store: TransactionStore) -> None:
@@ -106,57 +91,45 @@ async def test_a_failure_to_sign_leaves_nothing_behind(store: TransactionStore) 
 
     with pytest.raises(UnavailableError, match="the log is full"):
         await store.reserve(request("one"), CHAIN, None, 0, fail, 0)
-
     assert await store.newest() is None
     assert await store.next_nonce(CHAIN, ALICE, 0) == 0
 
 
-async def test_a_queued_transaction_becomes_signed(store: TransactionStore) -> None:
+async def test_a_queued_transaction_is_signed_once(store: TransactionStore) -> None:
     queued = await store.keep(request("one"), None, None, 5)
-    assert queued == await store.get(TransactionId("one"))
+    assert [queued] == await stored_as(store, "one")
     assert (queued.state, queued.chain_id, queued.signed) == (TransactionState.QUEUED, None, None)
     await store.postpone({TransactionId("one"): 9}, "away")
 
     await reserve(store, "one", due_at_ms=20)
-
-    now = await store.get(TransactionId("one"))
-    assert now is not None
+    (now,) = await stored_as(store, "one")
     assert (now.state, now.signed, now.chain_id) == (TransactionState.SIGNED, signed("one", 0), CHAIN)
     assert (now.attempts, now.next_attempt_at_ms, now.error) == (1, 20, None)
 
-
-async def test_a_signed_transaction_is_not_signed_again(store: TransactionStore) -> None:
-    await reserve(store, "one")
-
     with pytest.raises(ConflictError):
         await reserve(store, "one")
-
-    assert await nonce_of(store, "one") == 0
+    assert await stored_as(store, "one") == [now]
 
 
 async def test_a_refused_nonce_is_free_and_the_refusal_stays(store: TransactionStore) -> None:
     await reserve(store, "one")
     await store.refuse(TransactionId("one"), "no funds", 10)
-
     await reserve(store, "two")
     await store.accept(TransactionId("one"), 11)
 
-    assert await nonce_of(store, "two") == 0
-    one = await store.get(TransactionId("one"))
-    assert one is not None
-    assert (one.state, one.error) == (TransactionState.REFUSED, "no funds")
+    assert await nonces(store, "two") == [0]
+    assert await states(store, "one") == [(TransactionState.REFUSED, "no funds")]
 
 
 async def test_an_accepted_transaction_replaces_others_with_its_nonce(store: TransactionStore) -> None:
-    await reserve(store, "first")
-    await store.accept(TransactionId("first"), 1)
+    await send(store, "first")
     await reserve(store, "second", 0)
     await reserve(store, "bystander", 1)
     await reserve(store, "stranger", 0, sender=BOB)
-
     await store.accept(TransactionId("second"), 2)
 
-    assert [await state_of(store, name) for name in ("first", "second", "bystander", "stranger")] == [
+    found = await stored_as(store, "first", "second", "bystander", "stranger")
+    assert [each.state for each in found] == [
         TransactionState.REPLACED,
         TransactionState.SENT,
         TransactionState.SIGNED,
@@ -168,53 +141,41 @@ async def test_a_transaction_does_not_replace_itself(store: TransactionStore) ->
     for name in ("first", "again"):
         await store.keep(request(name), CHAIN, signed("same", 0), 0)
         await store.accept(TransactionId(name), 1)
+    assert await states(store, "first", "again") == [(TransactionState.SENT, None)] * 2
 
-    assert [await state_of(store, name) for name in ("first", "again")] == [TransactionState.SENT] * 2
 
-
-async def test_transactions_are_moved_unless_their_state_has_changed(
-    store: TransactionStore,
-) -> None:
-    await send(store, "one", "two", "three")
-    read = await stored_as(store, "one", "two", "three")
+async def test_transactions_are_moved_unless_their_state_has_changed(store: TransactionStore) -> None:
+    names = ("one", "two", "three")
+    await send(store, *names)
+    read = await stored_as(store, *names)
     await store.move(read[:1], TransactionEvent.LOSE_NONCE, "another", 3)
-
     await store.move(read[:2], TransactionEvent.MINE, None, 5)
     await store.move(read[2:], TransactionEvent.SET_BACK, "set back", 6)
 
-    assert [(each.state, each.error) for each in await stored_as(store, "one", "two", "three")] == [
+    moved = await stored_as(store, *names)
+    assert await states(store, *names) == [
         (TransactionState.REPLACED, "another"),
         (TransactionState.MINED, None),
         (TransactionState.FORGOTTEN, "set back"),
     ]
+    await store.move(moved[1:2], TransactionEvent.MINE, "again", 9)
+    await store.move(moved[1:2], TransactionEvent.DROP, "dropped", 9)
+    assert await stored_as(store, *names) == moved, "neither event concerns a mined transaction"
 
 
 @pytest.mark.parametrize(
-    ("event", "is_free"),
+    ("event", "next_nonce"),
     [
-        (TransactionEvent.DROP, False),
-        (TransactionEvent.UNMINE, False),
-        (TransactionEvent.MINE, True),
-        (TransactionEvent.LOSE_NONCE, True),
-        (TransactionEvent.SET_BACK, True),
+        (TransactionEvent.DROP, 1),
+        (TransactionEvent.UNMINE, 1),
+        (TransactionEvent.MINE, 0),
+        (TransactionEvent.LOSE_NONCE, 0),
+        (TransactionEvent.SET_BACK, 0),
     ],
 )
 async def test_a_nonce_is_taken_while_its_transaction_lives(
-    store: TransactionStore, event: TransactionEvent, is_free: bool
+    store: TransactionStore, event: TransactionEvent, next_nonce: int
 ) -> None:
     await send(store, "one")
-
     await store.move(await stored_as(store, "one"), event, None, 5)
-
-    assert await store.next_nonce(CHAIN, ALICE, 0) == (0 if is_free else 1)
-
-
-async def test_an_event_that_does_not_concern_a_transaction_writes_nothing(store: TransactionStore) -> None:
-    await send(store, "one")
-    await store.move(await stored_as(store, "one"), TransactionEvent.MINE, None, 5)
-    before = await stored_as(store, "one")
-
-    await store.move(before, TransactionEvent.MINE, "again", 9)
-    await store.move(before, TransactionEvent.DROP, "dropped", 9)
-
-    assert await stored_as(store, "one") == before
+    assert await store.next_nonce(CHAIN, ALICE, 0) == next_nonce
