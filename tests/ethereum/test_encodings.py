@@ -1,5 +1,6 @@
 """DATA, QUANTITY, addresses with their checksums, and RLP: spellings that are taken and refused."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -19,9 +20,8 @@ from bridge_server.ethereum.address import (
 )
 from tests.support.rows import each_row
 
-CHECKSUMMED = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"  # EIP-55
 NOT_STRINGS = [None, 0, 1.5, True, b"0x00", ["0x00"], {"0x": "00"}]
-MIXED = [
+MIXED = [  # as in EIP-55
     "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
     "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",
     "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB",
@@ -35,23 +35,41 @@ ONE_CASE = [
 ]
 
 
-@given(st.binary())
-def test_bytes_come_back_from_their_data(content: bytes) -> None:
-    assert data_of(hex_of(content)) == content
-    assert data_of("0x" + content.hex().upper()) == content
+@given(st.binary(), st.integers(0, 2**256 - 1))
+def test_bytes_come_back_from_their_data_and_numbers_from_their_quantity(content: bytes, number: int) -> None:
+    assert data_of(hex_of(content)) == data_of("0x" + content.hex().upper()) == content
+    assert quantity_of(quantity(number)) == quantity_of(f"0x{number:X}") == number
 
 
 @each_row(
-    "text",
+    ("read", "text", "reason"),
     [
-        *("", "0x0", "0X00", "00", "x00", "0xg0", "0x 00", "0x00 ", "0x0 0", "0x00\n", "0x\t00"),
-        *("0x004200f", "xyz", "0x٠٠", "0x０0", "0x\ud800\ud800", " 0x00", "0x_00", "0x0x00", "-0x00"),
-        *NOT_STRINGS,
+        *(
+            (data_of, text, "must be DATA")
+            for text in (
+                *("", "0x0", "0X00", "00", "x00", "0xg0", "0x 00", "0x00 ", "0x0 0", "0x00\n", "0x\t00"),
+                *("0x004200f", "xyz", "0x٠٠", "0x０0", "0x\ud800\ud800", " 0x00", "0x_00", "0x0x00", "-0x00"),
+                *NOT_STRINGS,
+            )
+        ),
+        *(
+            (quantity_of, text, "must be a QUANTITY")
+            for text in (
+                *("", "0x", "0x0400", "0x00", "ff", "0X1", "0xg", "-0x1", "0x-1", "0x1 ", " 0x1", "0x1\n"),
+                *("0x1_0", "0x١", "0x1.0", "0x" + "1" * 65, "0x" + "1" * 100_000),
+                *NOT_STRINGS,
+            )
+        ),
+        *(
+            (address_of, text, "must be an address")
+            for text in ("0x", MIXED[0][:-1], MIXED[0] + "0", MIXED[0][2:], MIXED[0] + "\n", *NOT_STRINGS)
+        ),
+        (address_of, MIXED[0].swapcase().replace("X", "x"), f"EIP-55.*{MIXED[0]}"),
     ],
 )
-def test_data_has_a_prefix_and_two_digits_a_byte(text: object) -> None:
-    with pytest.raises(HexError, match="must be DATA"):
-        data_of(text)
+def test_other_spellings_are_refused(read: Callable[[object], object], text: object, reason: str) -> None:
+    with pytest.raises(HexError, match=reason):
+        read(text)
 
 
 @each_row("size", [0, 1, 20, 32])
@@ -63,62 +81,24 @@ def test_data_of_a_size_has_that_many_bytes(size: int) -> None:
         data_of("0x123", size)
 
 
-@given(st.integers(0, 2**256 - 1))
-def test_numbers_come_back_from_their_quantity(number: int) -> None:
-    assert quantity_of(quantity(number)) == number
-    assert quantity_of("0x" + f"{number:X}") == number
+def test_published_quantities() -> None:
+    for text, number in (("0x0", 0), ("0x41", 65), ("0x400", 1024), ("0x" + "f" * 64, 2**256 - 1)):
+        assert (quantity_of(text), quantity(number)) == (number, text)
 
 
-@each_row(("text", "number"), [("0x0", 0), ("0x41", 65), ("0x400", 1024), ("0x" + "f" * 64, 2**256 - 1)])
-def test_published_quantities(text: str, number: int) -> None:
-    assert quantity_of(text) == number
-    assert quantity(number) == text
-
-
-@each_row(
-    "text",
-    [
-        *("", "0x", "0x0400", "0x00", "ff", "0X1", "0xg", "-0x1", "0x-1", "0x1 ", " 0x1", "0x1\n", "0x1_0"),
-        *("0x١", "0x1.0", "0x" + "1" * 65, "0x" + "1" * 100_000),
-        *NOT_STRINGS,
-    ],
-)
-def test_a_quantity_has_a_prefix_and_no_leading_zeros(text: object) -> None:
-    with pytest.raises(HexError, match="must be a QUANTITY"):
-        quantity_of(text)
-
-
-def test_a_wrong_checksum_is_noticed_and_the_right_one_shown() -> None:
-    with pytest.raises(HexError, match=f"EIP-55.*{CHECKSUMMED}"):
-        address_of(CHECKSUMMED.swapcase().replace("X", "x"))
-
-
-@each_row(
-    "text", ["0x", CHECKSUMMED[:-1], CHECKSUMMED + "0", CHECKSUMMED[2:], CHECKSUMMED + "\n", *NOT_STRINGS]
-)
-def test_an_address_has_forty_digits(text: object) -> None:
-    with pytest.raises(HexError, match="must be an address"):
-        address_of(text)
-
-
-@each_row("address", MIXED + ONE_CASE)
-def test_the_published_addresses_get_their_capitals(address: str) -> None:
-    assert checksummed(address.lower()) == address
-    assert is_valid_checksum(address)
-
-
-@each_row("address", MIXED)
-def test_a_letter_in_the_wrong_case_is_noticed_unless_all_have_one_case(address: str) -> None:
-    for position in range(2, 42):
-        swapped = address[:position] + address[position].swapcase() + address[position + 1 :]
-
-        assert is_valid_checksum(swapped) is (swapped == address)
-    for text in (address, address.lower(), "0x" + address[2:].upper()):
-        assert address_of(text) == address.lower()
+def test_published_addresses_get_their_capitals_and_one_in_the_wrong_case_is_noticed() -> None:
+    for address in MIXED + ONE_CASE:
+        assert checksummed(address.lower()) == address
+        assert is_valid_checksum(address)
+    for address in MIXED:
+        for position in range(2, 42):
+            swapped = address[:position] + address[position].swapcase() + address[position + 1 :]
+            assert is_valid_checksum(swapped) is (swapped == address)
+        for text in (address, address.lower(), "0x" + address[2:].upper()):
+            assert address_of(text) == address.lower()
 
 
 # RLP: the Yellow Paper's and the wiki's examples, round trips, and every encoding that is not the one.
-
 
 LOREM = b"Lorem ipsum dolor sit amet, consectetur adipisicing elit"
 # As ethereum.org's page on RLP and the tests of Ethereum's clients show them.
@@ -147,8 +127,12 @@ def test_published_examples(item: rlp.Item, encoded: str) -> None:
 
 
 @given(items)
-def test_an_item_comes_back_from_its_encoding(item: rlp.Item) -> None:
-    assert rlp.decode(rlp.encode(item)) == item
+def test_an_item_comes_back_from_its_encoding_and_not_from_a_part_of_it(item: rlp.Item) -> None:
+    encoded = rlp.encode(item)
+    assert rlp.decode(encoded) == item
+    for length in range(len(encoded)):
+        with pytest.raises(rlp.RlpError):
+            rlp.decode(encoded[:length])
 
 
 @given(st.binary(max_size=80))
@@ -156,15 +140,6 @@ def test_an_item_comes_back_from_its_encoding(item: rlp.Item) -> None:
 def test_any_bytes_are_the_one_encoding_of_what_they_mean_or_refused(data: bytes) -> None:
     with suppress(rlp.RlpError):
         assert rlp.encode(rlp.decode(data)) == data
-
-
-@given(items)
-def test_an_encoding_that_ends_too_soon_is_refused(item: rlp.Item) -> None:
-    encoded = rlp.encode(item)
-
-    for length in range(len(encoded)):
-        with pytest.raises(rlp.RlpError):
-            rlp.decode(encoded[:length])
 
 
 @each_row(
@@ -189,19 +164,15 @@ def test_an_encoding_that_is_not_canonical_is_refused(encoded: str, reason: str)
         rlp.decode(bytes.fromhex(encoded))
 
 
-def test_lists_lie_in_lists_only_so_deep() -> None:
+def test_lists_lie_in_lists_only_so_deep_and_have_only_so_many_items() -> None:
     deepest: rlp.Item = b""
     for _ in range(rlp.MAX_DEPTH):
         deepest = [deepest]
-
     assert rlp.decode(rlp.encode(deepest)) == deepest
     with pytest.raises(rlp.RlpError, match="more than 16 deep"):
         rlp.decode(rlp.encode([deepest]))
 
-
-def test_only_so_many_items_are_read() -> None:
     most = rlp.encode_list(b"\x01" * (rlp.MAX_ITEMS - 1))
-
     assert len(rlp.decode(most)) == rlp.MAX_ITEMS - 1
     with pytest.raises(rlp.RlpError, match=f"more than {rlp.MAX_ITEMS} items"):
         rlp.decode(rlp.encode_list(b"\xc0" * rlp.MAX_ITEMS))

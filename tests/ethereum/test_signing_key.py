@@ -26,24 +26,7 @@ from tests.support.rows import each_row
 
 BLOCK_BYTES = 136
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
-# Key, text that SHA-256 makes the digest of, r and s: the vectors of RFC 6979 for secp256k1 that Bitcoin's
-# libraries share.
-DETERMINISTIC = [
-    (
-        1,
-        "Satoshi Nakamoto",
-        "934b1ea10a4b3c1757e2b0c017d0b6143ce3c9a7e6a4a49860d7a6ab210ee3d8",
-        "2442ce9d2b916064108014783e923ec36b49743e2ffa1c4496f01a512aafd9e5",
-    ),
-    (
-        ORDER - 1,
-        "Satoshi Nakamoto",
-        "fd567d121db66e382991534ada77a6bd3106f0a1098c231e47993447cd6af2d0",
-        "6b39cd0eb1bc8603e159ef5c20a5c8ad685a45b06ce9bebed3f153d10d93bed5",
-    ),
-]
 digests = st.binary(min_size=32, max_size=32)
-secrets = st.integers(1, ORDER - 1).map(lambda number: number.to_bytes(32))
 DIGEST = personal_message_hash(b"Some data")
 KEY = PrivateKey.from_int(0xC0FFEE)
 
@@ -52,19 +35,15 @@ def judged(data: bytes) -> bytes:
     return keccak.new(digest_bits=256, data=data).digest()
 
 
-@each_row(
-    ("data", "digest"),
-    [
-        (b"", "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"),
-        (b"abc", "4e03657aea45a94fc7d47ba826c8d667c0d1e6e33a64a036ec44f58fa12d6c45"),
-        (
-            b"The quick brown fox jumps over the lazy dog",
-            "4d741b6f1eb29cb2a9b9911c82f56fa8d73b04959d3d9d222895df6c0b28aa15",
+def test_published_digests() -> None:
+    digests = {
+        b"": "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470",
+        b"abc": "4e03657aea45a94fc7d47ba826c8d667c0d1e6e33a64a036ec44f58fa12d6c45",
+        b"The quick brown fox jumps over the lazy dog": (
+            "4d741b6f1eb29cb2a9b9911c82f56fa8d73b04959d3d9d222895df6c0b28aa15"
         ),
-    ],
-)
-def test_published_digests(data: bytes, digest: str) -> None:
-    assert keccak256(data).hex() == digest
+    }
+    assert {data: keccak256(data).hex() for data in digests} == digests
 
 
 @given(st.binary(max_size=3 * BLOCK_BYTES))
@@ -86,27 +65,26 @@ def test_threads_do_not_mix_their_digests() -> None:
 def test_a_release_whose_one_shot_function_is_missing_or_another_hashes_all_the_same() -> None:
     releases = [SimpleNamespace(new=keccak.new)]
     for failure_code in (0, 2):
+        parts = {"c_size_t": int, "c_ubyte": int, "create_string_buffer": bytearray, "get_raw_buffer": bytes}
         library = SimpleNamespace(keccak_oneshot=lambda *_, code=failure_code: code)
-        releases.append(
-            SimpleNamespace(
-                _raw_keccak_lib=library,
-                c_size_t=int,
-                c_ubyte=int,
-                create_string_buffer=bytearray,
-                get_raw_buffer=bytes,
-                new=keccak.new,
-            )
-        )
+        releases.append(SimpleNamespace(new=keccak.new, _raw_keccak_lib=library, **parts))
 
     for release in releases:
         assert fastest_hash(release)(b"abc") == keccak256(b"abc")
 
 
-@each_row(("number", "text", "r", "s"), DETERMINISTIC)
-def test_published_deterministic_signatures(number: int, text: str, r: str, s: str) -> None:
-    signature = SigningKey(number.to_bytes(32)).sign(sha256(text.encode()).digest())
+def test_published_deterministic_signatures() -> None:
+    """Vectors of RFC 6979 for secp256k1 that Bitcoin's libraries share: r and s."""
+    signatures = {
+        1: "934b1ea10a4b3c1757e2b0c017d0b6143ce3c9a7e6a4a49860d7a6ab210ee3d8"
+        "2442ce9d2b916064108014783e923ec36b49743e2ffa1c4496f01a512aafd9e5",
+        ORDER - 1: "fd567d121db66e382991534ada77a6bd3106f0a1098c231e47993447cd6af2d0"
+        "6b39cd0eb1bc8603e159ef5c20a5c8ad685a45b06ce9bebed3f153d10d93bed5",
+    }
+    digest = sha256(b"Satoshi Nakamoto").digest()
+    made = {number: SigningKey(number.to_bytes(32)).sign(digest)[:64].hex() for number in signatures}
 
-    assert signature[:64].hex() == r + s
+    assert made == signatures
 
 
 @each_row("vector", vectors("messages.json"))
@@ -121,10 +99,9 @@ def test_messages_are_signed_as_another_implementation_signs_them(vector: dict[s
     assert recover_address(digest, signature) == key.address
 
 
-@given(secrets, digests)
-def test_a_signature_has_a_low_s_and_leads_back_to_the_account(secret: bytes, digest: bytes) -> None:
-    key = SigningKey(secret)
-
+@given(st.integers(1, ORDER - 1), digests)
+def test_a_signature_has_a_low_s_and_leads_back_to_the_account(secret: int, digest: bytes) -> None:
+    key = SigningKey(secret.to_bytes(32))
     signature = key.sign(digest)
     r, s, parity = key.sign_parity(digest)
 
@@ -157,72 +134,54 @@ def test_no_repr_has_the_secret(secret: bytes) -> None:
         assert repr(secret) not in text
 
 
-def signed_by(digest: bytes, key: PrivateKey = KEY) -> bytes:
-    return key.sign_recoverable(digest, hasher=None)
-
-
-def address_of(key: PrivateKey) -> str:
-    return checksummed("0x" + keccak256(key.public_key.format(compressed=False)[1:])[12:].hex())
+def signed_by(digest: bytes, key: PrivateKey = KEY) -> tuple[int, int, int]:
+    """r, s and v, 0 or 1."""
+    signature = key.sign_recoverable(digest, hasher=None)
+    return int.from_bytes(signature[:32]), int.from_bytes(signature[32:64]), signature[64]
 
 
 def spelled(r: int, s: int, v: int) -> bytes:
     return r.to_bytes(32) + s.to_bytes(32) + bytes([v])
 
 
-def taken_apart(signature: bytes) -> tuple[int, int, int]:
-    return int.from_bytes(signature[:32]), int.from_bytes(signature[32:64]), signature[64]
-
-
-@given(st.integers(1, ORDER - 1), st.binary(min_size=32, max_size=32))
+@given(st.integers(1, ORDER - 1), digests)
 def test_the_signer_is_recovered_with_both_spellings_of_v(secret: int, digest: bytes) -> None:
     key = PrivateKey.from_int(secret)
-    r, s, v = taken_apart(signed_by(digest, key))
+    address = checksummed("0x" + keccak256(key.public_key.format(compressed=False)[1:])[12:].hex())
+    r, s, v = signed_by(digest, key)
 
-    assert recover_address(digest, spelled(r, s, v)) == address_of(key)
-    assert recover_address(digest, spelled(r, s, v + 27)) == address_of(key)
-
-
-def test_another_v_is_refused() -> None:
-    r, s, _ = taken_apart(signed_by(DIGEST))
-
-    for v in sorted(set(range(256)) - {0, 1, 27, 28}):
-        with pytest.raises(SignatureError, match="0, 1, 27 or 28"):
-            recover_address(DIGEST, spelled(r, s, v))
+    for spelling in (v, v + 27):
+        assert recover_address(digest, spelled(r, s, spelling)) == address
 
 
-def test_a_signature_has_65_bytes_and_a_digest_32() -> None:
+def test_a_signature_of_another_size_with_another_v_or_numbers_out_of_range_is_refused() -> None:
+    r, s, v = signed_by(DIGEST)
+    faults = {
+        "0, 1, 27 or 28": [spelled(r, s, other) for other in sorted(set(range(256)) - {0, 1, 27, 28})],
+        "between 0 and the order": [
+            signature
+            for number in (0, ORDER, ORDER + 1, 2**256 - 1)
+            for signature in (spelled(number, s, v), spelled(r, number, v))
+        ],
+        "lower half": [spelled(r, ORDER // 2 + 1, v), spelled(r, ORDER - s, 1 - v)],
+        "not a point": [spelled(5, 1, 0)],
+    }
     for length in (0, 1, 64, 66, 130):
-        with pytest.raises(SignatureError, match=f"65 bytes, and this one {length}"):
-            recover_address(DIGEST, bytes(length))
-    for length in (0, 31, 33, 64):
-        with pytest.raises(SignatureError, match="32 bytes"):
-            recover_address(bytes(length), signed_by(DIGEST))
-        with pytest.raises(ValueError, match="32 bytes"):
-            SigningKey(b"\1" * 32).sign(bytes(length))
-
-
-@each_row("number", [0, ORDER, ORDER + 1, 2**256 - 1])
-def test_r_and_s_lie_between_zero_and_the_order(number: int) -> None:
-    r, s, v = taken_apart(signed_by(DIGEST))
-
-    with pytest.raises(SignatureError, match="between 0 and the order"):
-        recover_address(DIGEST, spelled(number, s, v))
-    with pytest.raises(SignatureError, match="between 0 and the order"):
-        recover_address(DIGEST, spelled(r, number, v))
-
-
-def test_the_highest_s_of_the_lower_half_is_taken_and_the_next_is_not() -> None:
-    r, s, v = taken_apart(signed_by(DIGEST))
+        faults[f"65 bytes, and this one {length}"] = [bytes(length)]
 
     assert recover_address(DIGEST, spelled(r, ORDER // 2, v)).startswith("0x")
-    for twin in (spelled(r, ORDER // 2 + 1, v), spelled(r, ORDER - s, 1 - v)):
-        with pytest.raises(SignatureError, match="lower half"):
-            recover_address(DIGEST, twin)
+    for reason, signatures in faults.items():
+        for signature in signatures:
+            with pytest.raises(SignatureError, match=reason):
+                recover_address(DIGEST, signature)
 
 
-def test_an_r_that_is_no_point_of_the_curve_is_refused() -> None:
-    with pytest.raises(SignatureError, match="not a point"):
-        recover_address(DIGEST, spelled(5, 1, 0))
+def test_a_digest_has_32_bytes() -> None:
+    for length in (0, 31, 33, 64):
+        with pytest.raises(SignatureError, match="32 bytes"):
+            recover_address(bytes(length), spelled(*signed_by(DIGEST)))
+        with pytest.raises(ValueError, match="32 bytes"):
+            SigningKey(b"\1" * 32).sign(bytes(length))
 
 
 @given(st.binary(max_size=40), st.binary(max_size=70) | st.binary(min_size=65, max_size=65))

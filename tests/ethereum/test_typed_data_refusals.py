@@ -56,7 +56,7 @@ def with_types(given: dict[str, Any], **types: list[dict[str, str]]) -> dict[str
 
 def faults() -> Iterator[tuple[object, str]]:
     """Typed data, and how its refusal begins."""
-    for given in (None, [{}], "{}"):
+    for given in (None, [0], "{}"):
         yield given, "typed data must be an object with types, primaryType, domain, message"
     for name in ("types", "primaryType", "domain", "message"):
         yield changed(mail(), name, ABSENT), f"{name} is missing"
