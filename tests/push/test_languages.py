@@ -1,7 +1,6 @@
 """The text of a push: every language's sentence, what tags find it, and names that would spoil it."""
 
 import unicodedata
-from collections.abc import Callable
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -45,6 +44,9 @@ def rows(table: str) -> list[list[str]]:
     return [row.split() for row in table.replace("\n", "|").split("|") if row.strip()]
 
 
+every_language = each_row("tag", TEXTS)
+
+
 NOT_LATIN = {tag: script for script, *tags in rows(SCRIPTS) for tag in tags}
 
 
@@ -52,98 +54,67 @@ def sample(tag: str) -> str:
     return TEXTS[tag].with_name.replace(NAME, "")
 
 
-def first_strong(text: str) -> str:
-    """The first strong character outside isolates: rule P2 of UAX #9."""
+def is_right_to_left(text: str) -> bool:
+    """Whether the first strong character outside isolates is (rule P2 of UAX #9)."""
     depth = 0
     for character in text:
         depth += (character == FSI) - (character == PDI)
-        if not depth and unicodedata.bidirectional(character) in ("L", "R", "AL"):
-            return character
+        direction = unicodedata.bidirectional(character)
+        if not depth and direction in ("L", "R", "AL"):
+            return direction != "L"
     raise AssertionError(f"nothing strong in {text!r}")
 
 
-def is_right_to_left(text: str) -> bool:
-    return unicodedata.bidirectional(first_strong(text)) in ("R", "AL")
+@every_language
+def test_every_language_says_the_name_once_and_has_an_anonymous_form_that_is_whole(tag: str) -> None:
+    with_name, anonymous = TEXTS[tag].with_name, TEXTS[tag].anonymous
+
+    assert with_name.count(NAME) == request_text(tag, "Uniswap").count("Uniswap") == 1
+    assert not set(sample(tag) + anonymous) & set("{}%\n")
+    assert request_text(tag, "") == anonymous == anonymous.strip()
+    assert anonymous[0] == anonymous[0].title()
+    assert anonymous.casefold() in sample(tag).casefold()
 
 
-def languages_that_fail(holds: Callable[[str], bool]) -> list[str]:
-    return [tag for tag in TEXTS if not holds(tag)]
+@every_language
+def test_every_language_is_found_under_its_own_tag_however_that_is_written(tag: str) -> None:
+    for spelled in (tag, tag.upper().replace("-", "_"), f" {tag}-u-nu-latn "):
+        assert match_language(spelled) == tag
 
 
-def test_every_language_says_the_name_once_and_more_than_the_name() -> None:
-    def says_it_once(tag: str) -> bool:
-        with_name, whole = TEXTS[tag].with_name, sample(tag) + TEXTS[tag].anonymous
-        is_once = with_name.count(NAME) == request_text(tag, "Uniswap").count("Uniswap") == 1
-        return is_once and not any(each in whole for each in "{}%\n")
+@every_language
+def test_every_language_is_written_in_its_script_and_runs_in_its_direction(tag: str) -> None:
+    script = NOT_LATIN.get(tag, "LATIN")
+    scripts = ("HIRAGANA", "KATAKANA", "CJK") if tag == "ja" else (script, "MODIFIER LETTER")
+    assert (tag in RIGHT_TO_LEFT) is (script in ("ARABIC", "HEBREW"))
 
-    assert languages_that_fail(says_it_once) == []
-
-
-def test_every_language_has_an_anonymous_form_that_is_whole_by_itself() -> None:
-    def is_whole(tag: str) -> bool:
-        text = request_text(tag, "")
-        is_a_sentence = text == TEXTS[tag].anonymous == text.strip() and text[0] == text[0].title()
-        return is_a_sentence and text.casefold() in sample(tag).casefold()
-
-    assert languages_that_fail(is_whole) == []
+    for text in (sample(tag), TEXTS[tag].anonymous):
+        letters = [each for each in text if each.isalpha()]
+        assert letters
+        assert all(unicodedata.name(each).startswith(scripts) for each in letters)
+        assert unicodedata.is_normalized("NFC", text)
+        assert is_right_to_left(text) is (tag in RIGHT_TO_LEFT)
+    for name in ("Uniswap", "1inch", ALIF_BA, "\u05d0\u05d1 x", "\u0661\u0662"):
+        assert is_right_to_left(request_text(tag, name)) is (tag in RIGHT_TO_LEFT), name
 
 
-def test_every_language_is_found_under_its_own_tag_however_that_is_written() -> None:
-    def is_found(tag: str) -> bool:
-        spellings = (tag, tag.upper().replace("-", "_"), f" {tag}-u-nu-latn ")
-        return all(match_language(spelled) == tag for spelled in spellings)
-
-    assert languages_that_fail(is_found) == []
+LISTS = [
+    ("de-CH,de;q=0.9,en;q=0.8", "de"), ("tlh, pt-BR;q=0.9", "pt-BR"), ("*,fr", "fr"), ("de;q=0.9", "de"),
+    ("\tde ", "de"), ("tlh," * 1_000_000 + "de", "en"),
+]  # fmt: skip
 
 
-def test_every_language_is_written_in_its_script_and_runs_in_its_direction() -> None:
-    def is_in_its_script(tag: str) -> bool:
-        script = NOT_LATIN.get(tag, "LATIN")
-        scripts = ("HIRAGANA", "KATAKANA", "CJK") if tag == "ja" else (script, "MODIFIER LETTER")
-        for text in (sample(tag), TEXTS[tag].anonymous):
-            letters = [each for each in text if each.isalpha()]
-            if not letters or not all(unicodedata.name(each).startswith(scripts) for each in letters):
-                return False
-            if not unicodedata.is_normalized("NFC", text):
-                return False
-            if not is_right_to_left(text) == (tag in RIGHT_TO_LEFT) == (script in ("ARABIC", "HEBREW")):
-                return False
-        return True
-
-    assert languages_that_fail(is_in_its_script) == []
-
-
-@each_row("name", ["Uniswap", "1inch", ALIF_BA, "\u05d0\u05d1 x", "\u0661\u0662"])
-def test_every_language_runs_in_its_direction_whatever_the_name(name: str) -> None:
-    def runs(tag: str) -> bool:
-        return is_right_to_left(request_text(tag, name)) == (tag in RIGHT_TO_LEFT)
-
-    assert languages_that_fail(runs) == []
-
-
-def test_language_tags_of_clients_find_their_text() -> None:
-    assert [(sent, match_language(sent)) for sent, _ in rows(MATCHES)] == [*map(tuple, rows(MATCHES))]
+@each_row(("sent", "tag"), [*rows(MATCHES), *LISTS])
+def test_language_tags_of_clients_find_their_text_and_the_first_known_one_of_a_list_counts(
+    sent: str, tag: str
+) -> None:
+    assert match_language(sent) == tag
 
 
 @each_row("sent", ["", " ", "\n", *UNKNOWN.split()])
 def test_unknown_language_is_english(sent: str) -> None:
     assert match_language(sent) == "en"
     assert request_text(sent, "Uniswap") == "New request from Uniswap"
-
-
-@each_row(
-    ("sent", "tag"),
-    [
-        ("de-CH,de;q=0.9,en;q=0.8", "de"),
-        ("tlh, pt-BR;q=0.9", "pt-BR"),
-        ("*,fr", "fr"),
-        ("de;q=0.9", "de"),
-        ("\tde ", "de"),
-        ("tlh," * 1_000_000 + "de", "en"),
-    ],
-)
-def test_first_known_language_of_a_list_counts(sent: str, tag: str) -> None:
-    assert match_language(sent) == tag
 
 
 @given(
@@ -243,21 +214,14 @@ def test_a_long_name_is_cut_between_characters(whole: str, kept: str) -> None:
     assert request_text("en", whole) == f"New request from {kept}"
 
 
-@each_row("name", ["Uniswap", "1inch", "Caf\u00e9 (v2)", "\u4e2d\u6587", "\U0001f984", "\u043c\u0438\u0440"])
-def test_a_left_to_right_name_needs_no_isolation_in_left_to_right_text(name: str) -> None:
-    assert request_text("de", name) == f"Neue Anfrage von {name}"
-
-
-@each_row("name", [ALIF_BA, "\u05d0", "Pay \u05d0", "\u0661\u0662", "\u07c1", "\U0001e900", "\u05ff"])
-def test_a_name_that_may_run_the_other_way_is_isolated_in_left_to_right_text(name: str) -> None:
-    assert request_text("hi", name) == TEXTS["hi"].with_name.replace(NAME, f"{FSI}{name}{PDI}")
-
-
-@each_row("name", ["Uniswap", "1inch", ALIF_BA, "!?"])
-def test_every_name_is_isolated_in_right_to_left_text(name: str) -> None:
-    said = {tag: request_text(tag, name) for tag in RIGHT_TO_LEFT}
-
-    assert said == {tag: TEXTS[tag].with_name.replace(NAME, f"{FSI}{name}{PDI}") for tag in RIGHT_TO_LEFT}
+def test_a_name_is_isolated_where_it_may_run_the_other_way_and_always_in_right_to_left_text() -> None:
+    for name in ("Uniswap", "1inch", "Caf\u00e9 (v2)", "\u4e2d\u6587", "\U0001f984", "\u043c\u0438\u0440"):
+        assert request_text("de", name) == f"Neue Anfrage von {name}"
+    others = [ALIF_BA, "\u05d0", "Pay \u05d0", "\u0661\u0662", "\u07c1", "\U0001e900", "\u05ff"]
+    in_text = [("hi", other) for other in others]
+    in_text += [(tag, name) for tag in RIGHT_TO_LEFT for name in ("Uniswap", "1inch", ALIF_BA, "!?")]
+    for tag, name in in_text:
+        assert request_text(tag, name) == TEXTS[tag].with_name.replace(NAME, f"{FSI}{name}{PDI}")
 
 
 @given(
@@ -271,10 +235,7 @@ def test_no_name_can_close_or_open_an_isolate_of_its_own(tag: str, name: str) ->
     assert not set(text) & set("\u2066\u2067\u202a\u202b\u202c\u202d\u202e")
 
 
-def test_a_name_is_not_looked_for_behind_a_thousand_hidden_characters() -> None:
+def test_a_name_is_not_looked_for_behind_a_thousand_hidden_characters_and_is_cut_in_its_isolate() -> None:
     assert request_text("en", "\u200b" * 1023 + "Uniswap") == "New request from U"
     assert request_text("en", "\u200b" * 1024 + "Uniswap") == "New request"
-
-
-def test_an_isolated_name_is_cut_inside_its_isolate() -> None:
     assert request_text("ar", "a" * 100).endswith("a\u2026" + PDI)
