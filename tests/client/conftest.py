@@ -8,12 +8,12 @@ import pytest
 from bridge_server.kit.client import Notifier
 from tests.client.gate import gate_before
 from tests.client.pairs import BRISK
-from tests.headless.conftest import _shared_relay, relay
+from tests.headless.conftest import _shared_relay, generation, relay
 from tests.support.asking import METRICS_TOKEN
 from tests.support.project import App
 from tests.support.webhook_receiver import WebhookReceiver
 
-__all__ = ["_shared_relay", "relay"]
+__all__ = ["_shared_relay", "generation", "relay"]
 
 
 @pytest.fixture(scope="module")
