@@ -7,9 +7,7 @@ from urllib.parse import quote
 
 import orjson
 
-from tests.support.asking import Answer, ask
-from tests.support.clock import ManualClock
-from tests.support.server import RunningServer
+from tests.support.asking import Answer, ServerClient, ask
 
 ADMIN_TOKEN = "the token of the operator"
 ETHEREUM = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
@@ -21,17 +19,15 @@ def plain_account(number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class AdminClient:
+class AdminClient(ServerClient):
     """Speaks to one server that was started with `admin_token=ADMIN_TOKEN`."""
 
-    server: RunningServer
-
     @property
-    def clock(self) -> ManualClock:
-        return self.server.clock
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {ADMIN_TOKEN}"}
 
     async def get(self, path: str) -> Answer:
-        return await self._ask("GET", path)
+        return await self.ask("GET", path)
 
     async def pages(self, path: str, name: str, limit: int) -> list[list[Any]]:
         """The entries of each page of a list, from the first page to the last."""
@@ -45,13 +41,13 @@ class AdminClient:
         return pages
 
     async def post(self, path: str, fields: Any = None) -> Answer:
-        return await self._ask("POST", path, fields)
+        return await self.ask("POST", path, fields)
 
     async def put(self, path: str, fields: Any) -> Answer:
-        return await self._ask("PUT", path, fields)
+        return await self.ask("PUT", path, fields)
 
     async def delete(self, path: str) -> Answer:
-        return await self._ask("DELETE", path)
+        return await self.ask("DELETE", path)
 
     async def create(self, project_id: str, *types: str) -> str:
         """Make a project with these types; returns its secret."""
@@ -83,8 +79,3 @@ class AdminClient:
         status = (await self.notify(project_id, secret, "none", ETHEREUM)).status
         assert status in (400, 401)  # 400: the secret was accepted, and the type is unknown
         return status == 400
-
-    async def _ask(self, method: str, path: str, fields: Any = None) -> Answer:
-        body = None if fields is None else orjson.dumps(fields)
-        headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
-        return await ask(self.server, method, path, body, headers)

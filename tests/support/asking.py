@@ -11,38 +11,16 @@ import orjson
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from tests.support.clock import ManualClock
 from tests.support.described import description
 from tests.support.server import RunningServer
 from tests.support.waiting import eventually
-
-# Problems (RFC 9457) as a client finds them.
-
-_ALWAYS = {"type", "title", "status", "detail", "instance"}
-
-
-def checked_problem(status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
-    """The problem in an answer, once it is seen to be one, complete and true to the answer's head."""
-    assert headers["Content-Type"] == "application/problem+json"
-    problem: dict[str, Any] = orjson.loads(body)
-    assert problem.keys() >= _ALWAYS
-    assert problem.keys() <= _ALWAYS | {"errors"}
-    assert problem["status"] == status
-    assert problem["instance"] == headers["X-Request-ID"]
-    texts = [problem[name] for name in sorted(_ALWAYS - {"status"})]
-    assert all(isinstance(text, str) and text for text in texts)
-    prefix, code = problem["type"].rsplit(":", 1)
-    assert prefix == "urn:bridge-server:problem"
-    assert headers["Link"] == f'</docs/errors/{code}>; rel="help"'
-    return problem
 
 
 def pointers(problem: Mapping[str, Any]) -> list[str]:
     """Where the faults are that the problem names."""
     assert all(fault.keys() == {"pointer", "detail"} and fault["detail"] for fault in problem["errors"])
     return [fault["pointer"] for fault in problem["errors"]]
-
-
-_PATIENCE = aiohttp.ClientTimeout(total=180)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +38,17 @@ class Answer:
         return orjson.loads(self.body)
 
     def problem(self, status: int) -> dict[str, Any]:
-        """The problem of an answer that must be one of this status."""
-        assert self.status == status, self
-        return checked_problem(self.status, self.headers, self.body)
+        """The problem (RFC 9457) of an answer that must be one of this status and be true to its head."""
+        assert (self.status, self.headers["Content-Type"]) == (status, "application/problem+json"), self
+        problem: dict[str, Any] = orjson.loads(self.body)
+        texts = {"type", "title", "detail", "instance"}
+        assert {*texts, "status"} <= problem.keys() <= {*texts, "status", "errors"}
+        assert all(isinstance(problem[name], str) and problem[name] for name in texts)
+        assert (problem["status"], problem["instance"]) == (status, self.headers["X-Request-ID"])
+        prefix, code = problem["type"].rsplit(":", 1)
+        assert prefix == "urn:bridge-server:problem"
+        assert self.headers["Link"] == f'</docs/errors/{code}>; rel="help"'
+        return problem
 
 
 async def ask(
@@ -89,11 +75,34 @@ async def ask(
         headers=sent,
         skip_auto_headers=["Content-Type"],
         allow_redirects=False,
-        timeout=_PATIENCE,
+        timeout=aiohttp.ClientTimeout(total=180),
     ) as response:
         answer = Answer(response.status, response.headers, await response.read())
     description().check(method, path, answer.status, answer.headers, answer.body)
     return answer
+
+
+@dataclass(frozen=True, slots=True)
+class ServerClient:
+    """Speaks to one server."""
+
+    server: RunningServer
+
+    @property
+    def clock(self) -> ManualClock:
+        return self.server.clock
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header fields of every request."""
+        return {}
+
+    async def ask(
+        self, method: str, path: str, fields: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """One request; `fields` are sent as JSON, bytes as they are."""
+        body = fields if isinstance(fields, bytes) or fields is None else orjson.dumps(fields)
+        return await ask(self.server, method, path, body, {**self.headers, **(headers or {})})
 
 
 async def answer_others(server: RunningServer) -> None:
@@ -123,9 +132,8 @@ class RawConnection:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             head = await self.reader.readuntil(b"\r\n\r\n")
             status_line, *lines = head.decode("utf-8", "surrogateescape").split("\r\n")[:-2]
-            headers = CIMultiDict(
-                (name, value.strip()) for name, _, value in (s.partition(":") for s in lines)
-            )
+            fields = (line.partition(":") for line in lines)
+            headers = CIMultiDict((name, value.strip()) for name, _, value in fields)
             length = 0 if to_head else int(headers.get("Content-Length", "0"))
             body = await self.reader.readexactly(length)
         return Answer(int(status_line.split()[1]), CIMultiDictProxy(headers), body)
@@ -183,14 +191,12 @@ async def until_waiting(server: RunningServer, clients: int) -> None:
     await eventually(reached, _PATIENCE_SECONDS)
 
 
-_DUE = "SELECT count(*) FROM outbox WHERE next_attempt_at_ms IS NOT NULL"
-
-
 async def until_delivered(server: RunningServer) -> None:
     """Return once no webhook is owed any more."""
 
     async def nothing_owed() -> bool:
         # On PostgreSQL a server that took long to count shows that figure for a while.
-        return await figure(server, "outbox_due") == 0 and server.rows(_DUE) == [(0,)]
+        due = "SELECT count(*) FROM outbox WHERE next_attempt_at_ms IS NOT NULL"
+        return await figure(server, "outbox_due") == 0 and server.rows(due) == [(0,)]
 
     await eventually(nothing_owed, _PATIENCE_SECONDS)

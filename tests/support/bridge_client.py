@@ -4,30 +4,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
-from tests.support.asking import Answer, ask
-from tests.support.clock import ManualClock
-from tests.support.server import RunningServer
+from tests.support.asking import Answer, ServerClient
 
 
 @dataclass(frozen=True, slots=True)
-class BridgeClient:
-    """Speaks to one server. Paths that are awkward to spell are the test's own business."""
+class BridgeClient(ServerClient):
+    """Paths that are awkward to spell are the test's own business."""
 
-    server: RunningServer
     path: str = ""
     """The prefix of the bridge's paths."""
 
-    @property
-    def clock(self) -> ManualClock:
-        return self.server.clock
-
     async def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
-        return await ask(self.server, "GET", self.path + path, headers=headers)
+        return await self.ask("GET", self.path + path, headers=headers)
 
     async def send(self, method: str, path: str, fields: Mapping[str, Any]) -> Answer:
-        return await ask(self.server, method, self.path + path, orjson.dumps(fields))
+        return await self.ask(method, self.path + path, fields)
 
     async def open_session(self) -> str:
         return await self.server.open_session()
@@ -39,7 +30,7 @@ class BridgeClient:
         return await self.get(f"/session/{session_id}")
 
     async def end(self, session_id: str) -> Answer:
-        return await ask(self.server, "DELETE", f"{self.path}/session/{session_id}")
+        return await self.ask("DELETE", f"{self.path}/session/{session_id}")
 
     async def post_call(self, session_id: str, payload: Any = "call", dapp_name: Any = "Dapp") -> Answer:
         fields = {"encryptionPayload": payload, "dappName": dapp_name}

@@ -11,7 +11,7 @@ import orjson
 from multidict import CIMultiDictProxy
 
 from bridge_server.settings.settings import Settings
-from tests.support.asking import Answer, ask
+from tests.support.asking import Answer, ServerClient, ask
 from tests.support.engines import database_of
 from tests.support.rpc_client import Wallet
 from tests.support.server import RunningServer
@@ -19,16 +19,14 @@ from tests.support.waiting import eventually
 
 
 async def get_nonce(server: RunningServer) -> str:
-    """A nonce that is good for one sign-in."""
     nonce: str = (await ask(server, "POST", "/inbox/nonce")).json["nonce"]
     return nonce
 
 
 def sound_fields(server: RunningServer, nonce: str) -> dict[str, Any]:
     """A sign-in message that this server accepts now."""
-    domain = server.url.removeprefix("http://")
-    issued_at_ms = server.clock.now_ms()
-    return {"domain": domain, "uri": f"{server.url}/", "nonce": nonce, "issued_at_ms": issued_at_ms}
+    domain, now_ms = server.url.removeprefix("http://"), server.clock.now_ms()
+    return {"domain": domain, "uri": f"{server.url}/", "nonce": nonce, "issued_at_ms": now_ms}
 
 
 async def post_login(server: RunningServer, message: Any, signature: Any) -> Answer:
@@ -45,10 +43,9 @@ async def log_in(server: RunningServer, wallet: Wallet, **fields: Any) -> Answer
 
 
 @dataclass(frozen=True, slots=True)
-class InboxClient:
+class InboxClient(ServerClient):
     """Speaks to one server as one account."""
 
-    server: RunningServer
     wallet: Wallet
     token: str
 
@@ -58,15 +55,13 @@ class InboxClient:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The bearer token of this account, as header fields."""
         return {"Authorization": f"Bearer {self.token}"}
 
     async def ask(
         self, method: str, path: str, fields: Any = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """One request below `/inbox`; `fields` are sent as JSON, bytes as they are."""
-        body = fields if isinstance(fields, bytes) or fields is None else orjson.dumps(fields)
-        return await ask(self.server, method, f"/inbox{path}", body, {**self.headers, **(headers or {})})
+        """One request below `/inbox`."""
+        return await ServerClient.ask(self, method, f"/inbox{path}", fields, headers)
 
     async def subscribe(self, project_id: str, types: Sequence[Any] | None = None) -> Answer:
         fields = None if types is None else {"notification_types": types}
@@ -83,11 +78,9 @@ class InboxClient:
         return (await self.ask("GET", f"/notifications{query}", headers=headers)).json
 
     async def titles(self, query: str = "") -> list[str]:
-        """The titles of a page."""
         return [notification["title"] for notification in (await self.page(query))["notifications"]]
 
     async def ids(self, query: str = "") -> list[str]:
-        """The ids of a page."""
         return [notification["id"] for notification in (await self.page(query))["notifications"]]
 
     async def mark(self, ids: Sequence[Any]) -> Answer:
@@ -141,7 +134,6 @@ class EventReader:
         return "".join(lines)
 
     async def next(self) -> Event:
-        """The next notification."""
         block = await self._said()
         fields = dict(line.split(": ", 1) for line in block.splitlines())
         assert fields.keys() == {"id", "event", "data"}, block
@@ -149,7 +141,6 @@ class EventReader:
         return Event(fields["id"], orjson.loads(fields["data"]))
 
     async def titles(self, count: int) -> list[str]:
-        """The titles of the next notifications."""
         return [(await self.next()).data["title"] for _ in range(count)]
 
     async def ended(self) -> bool:

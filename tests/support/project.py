@@ -1,18 +1,16 @@
 """A project with its operator at its side, and its backend that publishes."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
-
-import orjson
 
 from bridge_server.assembly.command_line import OperatorServices, operations
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NewSubscription, TypeId
 from bridge_server.settings.settings import Settings
-from tests.support.asking import Answer, ask
+from tests.support.asking import Answer, ServerClient
 from tests.support.engines import database_of
 from tests.support.server import RunningServer
 from tests.support.waiting import eventually
@@ -33,7 +31,7 @@ def accounts(count: int, first: int = 1) -> list[str]:
 
 @asynccontextmanager
 async def operator_beside(settings: Settings, clock: Clock) -> AsyncIterator[OperatorServices]:
-    """An operator on the database of a server that may run, by the same clock."""
+    """An operator on the database of a server that may run, by its clock."""
     async with operations(beside(settings), clock=clock) as operator:
         yield operator
 
@@ -68,13 +66,16 @@ async def unsubscribe(operator: OperatorServices, project_id: str, *gone: str) -
 
 
 @dataclass(frozen=True, slots=True)
-class App:
+class App(ServerClient):
     """A project's backend, and what its operator and its subscribers do meanwhile."""
 
-    server: RunningServer
     operator: OperatorServices
     project_id: str
     secret: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.secret}"}
 
     async def subscribe(self, *wanted: str, types: Sequence[str] | None = None) -> None:
         await subscribe(self.operator, self.project_id, wanted, types)
@@ -86,14 +87,6 @@ class App:
     def paths(self) -> dict[str, str]:
         """Where this project's endpoints are, by name."""
         return paths_of(self.project_id)
-
-    async def ask(
-        self, method: str, path: str, fields: Any = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
-        """A request with the project's secret; `fields` are sent as JSON, bytes as they are."""
-        body = fields if isinstance(fields, bytes) or fields is None else orjson.dumps(fields)
-        sent = {"Authorization": f"Bearer {self.secret}", **(headers or {})}
-        return await ask(self.server, method, path, body, sent)
 
     async def post(self, fields: Any) -> Answer:
         """Call notify with exactly these fields."""
@@ -154,9 +147,7 @@ async def opened_app(server: RunningServer) -> AsyncIterator[App]:
         yield await create_app(server, operator)
 
 
-def look(server: RunningServer, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    """Rows of the server's database."""
-    return server.rows(sql, *parameters)
+look, execute = RunningServer.rows, RunningServer.change
 
 
 async def until_tried(server: RunningServer, attempts: int) -> None:
@@ -166,11 +157,6 @@ async def until_tried(server: RunningServer, attempts: int) -> None:
         return look(server, "SELECT attempts FROM outbox") == [(attempts,)]
 
     await eventually(tried)
-
-
-def execute(server: RunningServer, sql: str, *parameters: Any) -> None:
-    """Change the server's database."""
-    server.change(sql, *parameters)
 
 
 def subscribe_crowd(settings: Settings, count: int) -> None:

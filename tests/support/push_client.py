@@ -6,35 +6,19 @@ from typing import Any
 
 import orjson
 
-from tests.support.asking import Answer, ask
-from tests.support.clock import ManualClock
-from tests.support.project import look
-from tests.support.server import RunningServer
+from tests.support.asking import Answer, ServerClient, ask
 
 TOPIC = "5f9c55ec-102a-45ab-a679-b264d7cdc261"
 
 
 @dataclass(frozen=True, slots=True)
-class PushClient:
+class PushClient(ServerClient):
     """Speaks to one server's push server."""
-
-    server: RunningServer
-
-    @property
-    def clock(self) -> ManualClock:
-        return self.server.clock
 
     def fields(self, **fields: Any) -> dict[str, Any]:
         """A sound body of POST /new but for these fields; its bridge is the server itself."""
-        return {
-            "bridge": self.server.url,
-            "topic": TOPIC,
-            "type": "log",
-            "token": "token",
-            "peerName": "Dapp",
-            "language": "en",
-            **fields,
-        }
+        sound = {"bridge": self.server.url, "topic": TOPIC, "type": "log", "token": "token"}
+        return {**sound, "peerName": "Dapp", "language": "en", **fields}
 
     async def post(self, path: str, fields: Any, headers: Mapping[str, str] | None = None) -> Answer:
         body = fields if isinstance(fields, bytes) else orjson.dumps(fields)
@@ -49,9 +33,8 @@ class PushClient:
         return await self.post("/push", {"topic": topic}, headers)
 
     def registrations(self, columns: str = "topic, channel, url") -> list[tuple[Any, ...]]:
-        """The stored registrations."""
-        return look(self.server, f"SELECT {columns} FROM push_registrations ORDER BY id")
+        return self.server.rows(f"SELECT {columns} FROM push_registrations ORDER BY id")
 
     def webhooks(self) -> list[tuple[Any, ...]]:
         """The webhooks that the server's own bridge was asked to call."""
-        return look(self.server, "SELECT topic, webhook FROM topic_webhooks ORDER BY topic, webhook")
+        return self.server.rows("SELECT topic, webhook FROM topic_webhooks ORDER BY topic, webhook")
