@@ -1,16 +1,15 @@
 """`POST /push`: the provider has the push when it answers, or the answer says why not."""
 
 import asyncio
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import orjson
-import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from tests.support import webhook_receiver
+from tests.support.asking import pointers
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.push_services import SERVICES, PushServices, Shown
 from tests.support.rows import each_row
@@ -32,40 +31,23 @@ async def test_the_device_has_the_text_in_its_language_and_under_its_id_when_the
         assert shown == Shown(message_id, "Börse", "Neue Anfrage von Börse", None)
 
 
-async def test_webhook_gets_the_documented_fields(connected: PushClient, services: PushServices) -> None:
-    await connected.register(type="webhook", token=services.token("webhook"), language="fr")
-
-    await connected.push(message_id="msg_1")
-
-    (request,) = services.receiver.requests
-    assert request.headers["webhook-id"] == "msg_1"
-    assert orjson.loads(request.body) == {
-        "event": "request",
-        "title": "Dapp",
-        "body": "Nouvelle demande envoyée par Dapp",
-        "topic": TOPIC,
-        "bridge": connected.server.url,
-    }
-
-
-@pytest.mark.parametrize(
-    ("name", "language", "title", "text"),
-    [
+async def test_webhook_gets_the_documented_fields_with_the_peer_name_cleaned(
+    push: PushClient, receiver: WebhookReceiver
+) -> None:
+    for name, language, title, text in (
+        ("Dapp", "fr", "Dapp", "Nouvelle demande envoyée par Dapp"),
         ("", "en", "New request", "New request"),
         ("", "xx", "New request", "New request"),
         ("Dapp", "", "Dapp", "New request from Dapp"),
         ("Da\u202epp\n\u0000!", "EN_us", "Dapp !", "New request from Dapp !"),
-    ],
-)
-async def test_peer_name_is_shown_cleaned_and_shortened(
-    push: PushClient, receiver: WebhookReceiver, name: str, language: str, title: str, text: str
-) -> None:
-    await push.register(type="webhook", token=receiver.url(), peerName=name, language=language)
+    ):
+        await push.register(type="webhook", token=receiver.url(), peerName=name, language=language)
 
-    await push.push()
+        await push.push(message_id="msg_1")
 
-    notice = orjson.loads(receiver.requests[0].body)
-    assert (notice["title"], notice["body"]) == (title, text)
+        told = {"title": title, "body": text, "topic": TOPIC, "bridge": push.server.url}
+        assert receiver.requests[-1].headers["webhook-id"] == "msg_1"
+        assert orjson.loads(receiver.requests[-1].body) == {"event": "request", **told}
 
 
 async def test_the_log_shows_the_text_for_development(push: PushClient) -> None:
@@ -78,32 +60,23 @@ async def test_the_log_shows_the_text_for_development(push: PushClient) -> None:
     assert (line["message_id"], line["title"], line["text"]) == ("msg_1", "Dapp", "Nieuw verzoek van Dapp")
 
 
-async def test_malformed_id_is_replaced(push: PushClient, receiver: WebhookReceiver) -> None:
+async def test_malformed_id_is_replaced_and_an_unknown_topic_is_404(
+    push: PushClient, receiver: WebhookReceiver
+) -> None:
     malformed = ["", "a" * 65, "é", "a/b"]
     await push.register(type="webhook", token=receiver.url())
 
     for message_id in malformed * 2:
         assert (await push.push(message_id=message_id)).status == 200
-
-    ids = {request.headers["webhook-id"] for request in receiver.requests}
-    assert len(ids) == 2 * len(malformed)
-    assert not ids & set(malformed)
-
-
-async def test_push_to_an_unknown_topic_is_404(push: PushClient) -> None:
-    await push.register()
-
     for topic in ("another", TOPIC.upper(), f"{TOPIC} "):
         (await push.push(topic)).problem(404)
 
-
-FAILURES = [
-    *((channel, "failing") for channel in SERVICES),
-    *((channel, "too large") for channel in SERVICES[:3]),
-]
+    ids = {request.headers["webhook-id"] for request in receiver.requests}
+    assert len(ids) == len(receiver.requests) == 2 * len(malformed)
+    assert not ids & set(malformed)
 
 
-@each_row(("channel", "failure"), FAILURES)
+@each_row(("channel", "failure"), [*product(SERVICES, ["failing"]), *product(SERVICES[:3], ["too large"])])
 async def test_a_provider_that_fails_or_refuses_is_502_and_the_registration_stays(
     connected: PushClient, services: PushServices, channel: str, failure: str
 ) -> None:
@@ -161,9 +134,9 @@ async def test_a_webhook_at_a_private_address_is_refused_without_a_request(
     assert receiver.requests == []
 
 
-async def test_a_webhook_is_signed_with_the_servers_secret(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"allow_private_webhooks": True, "webhook_secret": "whsec_" + "Z" * 32}
-    async with webhook_receiver.open_receiver() as receiver, running_server(tmp_path, **settings) as server:
+async def test_a_webhook_is_signed_with_the_servers_secret(tmp_path: Path, receiver: WebhookReceiver) -> None:
+    secret = "whsec_" + "Z" * 32
+    async with running_server(tmp_path, allow_private_webhooks=True, webhook_secret=secret) as server:
         push = PushClient(server)
         await push.register(type="webhook", token=receiver.url())
         await push.push()
@@ -171,20 +144,15 @@ async def test_a_webhook_is_signed_with_the_servers_secret(tmp_path: Path) -> No
     assert receiver.requests[0].headers["webhook-signature"].startswith("v1,")
 
 
-async def test_a_webhook_that_is_this_servers_own_push_is_refused(push: PushClient) -> None:
-    answer = await push.register(type="webhook", token=f"{push.server.url}/push")
-
-    assert [fault["pointer"] for fault in answer.problem(400)["errors"]] == ["#/token"]
+async def test_a_push_does_not_cause_another(push: PushClient, receiver: WebhookReceiver) -> None:
+    own = await push.register(type="webhook", token=f"{push.server.url}/push")
+    assert pointers(own.problem(400)) == ["#/token"]
     assert push.registrations() == []
 
-
-async def test_a_push_does_not_cause_another(push: PushClient, receiver: WebhookReceiver) -> None:
     await push.register(type="webhook", token=receiver.url("/device"))
     await push.push()
-
     (told,) = receiver.requests
     (await push.post("/push", told.body)).problem(400)
-
     assert len(receiver.requests) == 1
 
 
