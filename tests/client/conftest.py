@@ -11,6 +11,7 @@ from tests.client.pairs import BRISK
 from tests.headless.conftest import _shared_relay, generation, relay
 from tests.support.asking import METRICS_TOKEN
 from tests.support.project import App
+from tests.support.server import RunningServer
 from tests.support.webhook_receiver import WebhookReceiver
 
 __all__ = ["_shared_relay", "generation", "relay"]
@@ -30,9 +31,9 @@ async def notifier(app: App) -> AsyncIterator[Notifier]:
 
 
 @pytest.fixture
-async def gate(app: App) -> AsyncIterator[WebhookReceiver]:
+async def gate(server: RunningServer) -> AsyncIterator[WebhookReceiver]:
     """A gate before the server, which answers in its place when a test says so."""
-    async with gate_before(app.server.url) as gate:
+    async with gate_before(server.url) as gate:
         yield gate
 
 

@@ -8,10 +8,19 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from tests.support.webhook_receiver import Answer, WebhookReceiver, open_receiver, reset
+from tests.support.webhook_receiver import Answer, WebhookReceiver, open_receiver, reset, status
 
 _PASSED_ON = ("Content-Type", "Prefer", "Accept", "Authorization")
 _PASSED_BACK = ("Content-Type", "Retry-After")
+NOT_NOW = {
+    "503": status(503),
+    "503 with Retry-After": status(503, Retry_After="0"),
+    "429": status(429, Retry_After="0"),
+    "429 with nonsense": status(429, Retry_After="soon"),
+}
+"""Answers of a bridge that has not taken the request."""
+BROKEN = {"500": status(500), "502": status(502), "broken off": reset}
+"""Answers that leave open whether it has."""
 
 
 @asynccontextmanager
@@ -27,14 +36,10 @@ def passing(client: aiohttp.ClientSession, url: str) -> Answer:
 
     async def answer(_: WebhookReceiver, request: web.BaseRequest) -> web.Response:
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
-        async with client.request(
-            request.method, url + request.path_qs, data=await request.read(), headers=headers
-        ) as response:
-            return web.Response(
-                status=response.status,
-                body=await response.read(),
-                headers={name: response.headers[name] for name in _PASSED_BACK if name in response.headers},
-            )
+        body = await request.read()
+        async with client.request(request.method, url + request.path_qs, data=body, headers=headers) as found:
+            back = {name: found.headers[name] for name in _PASSED_BACK if name in found.headers}
+            return web.Response(status=found.status, body=await found.read(), headers=back)
 
     return answer
 

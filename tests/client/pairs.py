@@ -23,8 +23,6 @@ NAMESPACES = {
 }
 BRISK = Pace(pause_seconds=0.01, first_retry_seconds=0.005, longest_retry_seconds=0.02, patience_seconds=60.0)
 """For bridges that answer at once, or fail."""
-BY_LONG_POLLS_ONLY = Pace(pause_seconds=3_600.0)
-"""Who depends on being asked a second time is never heard."""
 
 
 @asynccontextmanager

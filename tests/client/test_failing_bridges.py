@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kit.client import (
-    AnswerTimeoutError,
-    BadAnswerError,
-    BridgeUnreachableError,
-    Dapp,
-    Pace,
-    RequestRefusedError,
-    Wallet,
-    http,
-)
-from tests.client.gate import gate_before, losing_the_answer, saying
+from bridge_server.kit import client
+from bridge_server.kit.client import Dapp, Pace, Wallet, http
+from tests.client.gate import BROKEN, NOT_NOW, losing_the_answer, saying
 from tests.client.pairs import ACCOUNT, BRISK, echo_one, next_call, paired
 from tests.support.clock import PassTime
 from tests.support.rows import each_row
@@ -29,21 +20,8 @@ from tests.support.server import RunningServer
 from tests.support.waiting import eventually
 from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, long_body, reset, status
 
-NOT_NOW = {
-    "503": status(503),
-    "503 with Retry-After": status(503, Retry_After="0"),
-    "429": status(429, Retry_After="0"),
-    "429 with nonsense": status(429, Retry_After="soon"),
-}
-BROKEN = {"500": status(500), "502": status(502), "broken off": reset}
 FAILURES = NOT_NOW | BROKEN
 chances = st.floats(0, 1, exclude_max=True)
-
-
-@pytest.fixture
-async def gate(server: RunningServer) -> AsyncIterator[WebhookReceiver]:
-    async with gate_before(server.url) as gate:
-        yield gate
 
 
 async def until_failed(caplog: pytest.LogCaptureFixture) -> None:
@@ -53,11 +31,7 @@ async def until_failed(caplog: pytest.LogCaptureFixture) -> None:
     """
     caplog.clear()
     caplog.set_level(logging.INFO, "bridge_server.kit.client")
-
-    async def failed() -> bool:
-        return "; again in " in caplog.text
-
-    await eventually(failed)
+    await eventually(lambda: "; again in " in caplog.text)
 
 
 @each_row(
@@ -87,27 +61,26 @@ async def test_repeatable_requests_are_retried(gate: WebhookReceiver, path: str,
         assert await dapp.result(call_id) == [ACCOUNT]
         fail()
         await wallet.end()
-
     assert not gate.script
 
 
-async def test_a_call_surely_not_taken_is_sent_again(server: RunningServer, gate: WebhookReceiver) -> None:
+async def test_a_call_is_sent_again_if_it_was_surely_not_taken(
+    server: RunningServer, gate: WebhookReceiver
+) -> None:
+    async def pending() -> int:
+        async with server.client.get(f"{server.url}/session/{wallet.pairing.session_id}/calls") as response:
+            return len(await response.json())
+
     async with paired(gate.url(""), server.url) as (dapp, wallet):
         gate.script.extend(NOT_NOW.values())
         await dapp.request("eth_sendTransaction", [])
-
         assert not gate.script
-        assert await _pending(server, wallet) == 1
-
-
-async def test_a_call_maybe_taken_is_not_sent_again(server: RunningServer, gate: WebhookReceiver) -> None:
-    async with paired(gate.url(""), server.url) as (dapp, wallet):
+        assert await pending() == 1
         for failure in (*BROKEN.values(), losing_the_answer(gate.otherwise)):
             gate.script.append(failure)
-            with pytest.raises(BridgeUnreachableError, match="may have taken"):
+            with pytest.raises(client.BridgeUnreachableError, match="may have taken"):
                 await dapp.call("eth_sendTransaction", [])
-
-        assert await _pending(server, wallet) == 1
+        assert await pending() == 2
 
 
 @pytest.mark.parametrize("failure", ["503", "429", "500", "broken off"])
@@ -116,41 +89,33 @@ async def test_a_bridge_that_keeps_failing_is_unreachable(
 ) -> None:
     async with paired(gate.url("")) as (dapp, wallet):
         gate.otherwise = FAILURES[failure]
-
         for attempt in (dapp.approval(timeout=60), dapp.result("call", timeout=60), wallet.reject()):
             attempting = asyncio.create_task(attempt)
             await until_failed(caplog)
             await pass_time(60)
-
-            with pytest.raises(BridgeUnreachableError, match=gate.url("")):
+            with pytest.raises(client.BridgeUnreachableError, match=gate.url("")):
                 await attempting
 
 
 async def test_a_bridge_that_says_nothing_is_unreachable(gate: WebhookReceiver, pass_time: PassTime) -> None:
-    async with paired(gate.url("")) as (dapp, _):
-        gate.otherwise = hang
-
-        async with Wallet(dapp.pairing, pace=replace(BRISK, attempt_seconds=0.03)) as wallet:
-            asked = len(gate.requests)
-            rejecting = asyncio.create_task(wallet.reject())
-            await gate.got(asked + 2)
-            await pass_time(60)
-
-            with pytest.raises(BridgeUnreachableError, match=r"no answer within 0\.03 s"):
-                await rejecting
-
-
-async def test_a_bridge_that_is_too_slow_is_unreachable(gate: WebhookReceiver, pass_time: PassTime) -> None:
     patient = replace(BRISK, attempt_seconds=3_600)
-    async with paired(gate.url(""), pace=patient) as (dapp, _), Wallet(dapp.pairing, pace=patient) as wallet:
+    hasty = replace(BRISK, attempt_seconds=0.03)
+    async with (
+        paired(gate.url(""), pace=patient) as (dapp, wallet),
+        Wallet(dapp.pairing, pace=hasty) as other,
+    ):
         gate.otherwise = hang
-
-        for work in (wallet.reject(), wallet.end(), dapp.request("eth_accounts", [], timeout=60)):
+        for work, requests, reason in (
+            (other.reject(), 2, r"no answer within 0\.03 s"),
+            (wallet.reject(), 1, r"within 60(\.0)? s"),
+            (wallet.end(), 1, r"within 60(\.0)? s"),
+            (dapp.request("eth_accounts", [], timeout=60), 1, r"within 60(\.0)? s"),
+        ):
             asked = len(gate.requests)
-            attempt = asyncio.create_task(work)
-            await gate.got(asked + 1)
+            attempt: asyncio.Task[Any] = asyncio.create_task(work)
+            await gate.got(asked + requests)
             await pass_time(60)
-            with pytest.raises(BridgeUnreachableError, match=r"within 60(\.0)? s"):
+            with pytest.raises(client.BridgeUnreachableError, match=reason):
                 await attempt
 
 
@@ -161,8 +126,7 @@ async def test_a_bridge_that_is_back_is_not_unreachable(gate: WebhookReceiver, p
         waiting = asyncio.create_task(dapp.approval(timeout=60))
         await gate.got(asked + 4)  # the third was answered
         await pass_time(60)
-
-        with pytest.raises(AnswerTimeoutError):
+        with pytest.raises(client.AnswerTimeoutError):
             await waiting
 
 
@@ -172,14 +136,12 @@ async def test_a_bridge_that_asks_for_an_hour_is_left_alone(
     async with paired(gate.url("")) as (dapp, wallet):
         gate.otherwise = status(429, Retry_After="3600")
         asked = len(gate.requests)
-
         waiting = asyncio.create_task(dapp.approval(timeout=60))
         await until_failed(caplog)
         await pass_time(60)
-
-        with pytest.raises(BridgeUnreachableError, match="429"):
+        with pytest.raises(client.BridgeUnreachableError, match="429"):
             await waiting
-        with pytest.raises(RequestRefusedError, match="429") as refusal:
+        with pytest.raises(client.RequestRefusedError, match="429") as refusal:
             await wallet.reject()
 
     assert refusal.value.retry_after_seconds == 3_600
@@ -213,7 +175,6 @@ async def test_a_bridge_is_not_asked_more_often_than_every_pause(gate: WebhookRe
         waiting.append(asyncio.create_task(dapp.approval(timeout=60)))
         await gate.got(asked + 2)
         gate.otherwise = passing
-
         for _ in range(3):  # a poll without a pause would come before them
             await dapp.request("eth_accounts", [])
 
@@ -238,42 +199,36 @@ async def test_two_loops_of_one_wallet_look_together(server: RunningServer, gate
         assert {(await first).call_id, (await second).call_id} == set(call_ids)
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"data": 7}', b'{"callId": 7}', b"\xff"])
-async def test_server_that_is_not_a_bridge_is_reported(gate: WebhookReceiver, body: bytes) -> None:
+async def test_a_server_that_is_not_a_bridge_is_reported(gate: WebhookReceiver) -> None:
+    calls: list[Any] = [{"id": 7}, {"id": {}}, {"data": {"id": "text"}}]
     async with paired(gate.url("")) as (dapp, wallet):
-        gate.otherwise = saying(body)
-
-        entering = Dapp(gate.url(""), name="Example Dapp").__aenter__()
-        for use in (dapp.approval(), dapp.request("eth_accounts", []), wallet.call("call"), entering):
-            with pytest.raises(BadAnswerError, match="Is the URL that of a bridge"):
-                await use
-
-
-@each_row("call", [{"id": 7}, {"id": {}}, {"data": {"id": "text"}}, {"sessionId": "../admin"}])
-async def test_a_malformed_call_or_session_is_not_a_bridges(gate: WebhookReceiver, call: Any) -> None:
-    async with paired(gate.url("")) as (_, wallet):
-        gate.script.append(saying(orjson.dumps(call)))
-
-        with pytest.raises(BadAnswerError):
-            await (Dapp(gate.url(""), name="Dapp").__aenter__() if "sessionId" in call else next_call(wallet))
-
-
-MOVED = status(301, Location="https://bridge.example/")
+        for call in calls:
+            gate.script.append(saying(orjson.dumps(call)))
+            with pytest.raises(client.BadAnswerError):
+                await next_call(wallet)
+        gate.otherwise = saying(b'{"sessionId": "../admin"}')
+        with pytest.raises(client.BadAnswerError):
+            await Dapp(gate.url(""), name="Example Dapp").__aenter__()
+        for body in (b"<html>", b"[]", b"{}", b'{"data": 7}', b'{"callId": 7}', b"\xff"):
+            gate.otherwise = saying(body)
+            entering = Dapp(gate.url(""), name="Example Dapp").__aenter__()
+            for use in (dapp.approval(), dapp.request("eth_accounts", []), wallet.call("call"), entering):
+                with pytest.raises(client.BadAnswerError, match="Is the URL that of a bridge"):
+                    await use
 
 
 @each_row(
     ("answer", "reason"),
     [
         *((saying(body, status=403), "403: Forbidden") for body in (b"not JSON", b"[]", b'{"title": "t"}')),
-        (MOVED, r"moved to https://bridge\.example/"),
+        (status(301, Location="https://bridge.example/"), r"moved to https://bridge\.example/"),
     ],
 )
 async def test_a_refusal_without_a_problem_has_its_reason(
     gate: WebhookReceiver, answer: Answer, reason: str
 ) -> None:
     gate.otherwise = answer
-
-    with pytest.raises(RequestRefusedError, match=reason):
+    with pytest.raises(client.RequestRefusedError, match=reason):
         await Dapp(gate.url(""), name="Example Dapp").__aenter__()
 
 
@@ -283,8 +238,7 @@ async def test_an_endless_answer_is_broken_off(
     monkeypatch.setattr(http, "_LARGEST_ANSWER_BYTES", 100_000)
     async with paired(gate.url("")) as (dapp, _):
         gate.otherwise = long_body(1_000_000_000)
-
-        with pytest.raises(BridgeUnreachableError, match="too large"):
+        with pytest.raises(client.BridgeUnreachableError, match="too large"):
             await dapp.call("eth_accounts", [])
 
 
@@ -295,28 +249,17 @@ async def test_a_refusal_that_cannot_be_delivered_ends_no_loop(
         await server.request_call(wallet.pairing.session_id, "unreadable")
         call_id = await dapp.request("eth_accounts", [])
         gate.script.extend([gate.otherwise, status(403)])
-
         assert (await next_call(wallet)).call_id == call_id
     assert "could not be refused: The bridge answered 403" in caplog.text
 
 
-async def _pending(server: RunningServer, wallet: Wallet) -> int:
-    """How many calls the bridge itself has for the wallet."""
-    async with server.client.get(f"{server.url}/session/{wallet.pairing.session_id}/calls") as response:
-        return len(await response.json())
-
-
-@given(st.integers(1, 100_000), chances)
-def test_retries_slow_down_to_a_limit(failures: int, chance: float) -> None:
+@given(st.integers(1, 100_000), chances, st.floats(0, 3_600))
+def test_retries_slow_down_to_a_limit_and_a_bridge_that_asks_for_time_gets_an_hour_at_most(
+    failures: int, chance: float, asked_seconds: float
+) -> None:
     pace = Pace(first_retry_seconds=0.25, longest_retry_seconds=15.0)
     planned = min(0.25 * 2 ** min(failures - 1, 20), 15.0)
 
     assert planned / 2 <= pace.retry_seconds(failures, chance) <= planned
-
-
-@given(st.integers(1, 100), chances, st.floats(0, 3_600))
-def test_a_bridge_that_asks_for_time_gets_an_hour_at_most(
-    failures: int, chance: float, asked_seconds: float
-) -> None:
     assert Pace().retry_seconds(failures, chance, asked_seconds) >= asked_seconds
     assert Pace().retry_seconds(1, chance, 1e9) < 3_601
