@@ -1,6 +1,5 @@
 """Small transactions over two tables, from which the tests are made, and a look into a file."""
 
-import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -13,7 +12,6 @@ from bridge_server.storage.database import Database, Statement, Transaction, Val
 PUT = """
 INSERT INTO notes (name, text) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET text = excluded.text
 """
-ADD_EVENT = "INSERT INTO events (name) VALUES (?)"
 TEXT = "SELECT text FROM notes WHERE name = ?"
 NAMES = "SELECT name FROM notes ORDER BY name"
 EVENTS = "SELECT name FROM events ORDER BY id"
@@ -29,7 +27,7 @@ def put(name: str, text: str) -> Begin:
 
     def work() -> Transaction[str]:
         yield Statement(PUT, (name, text))
-        yield Statement(ADD_EVENT, (name,))
+        yield Statement("INSERT INTO events (name) VALUES (?)", (name,))
         yield Touched(("note", name))
         return text
 
@@ -77,12 +75,6 @@ async def text_of(database: Database, name: str) -> Value:
 async def names(database: Database) -> list[Value]:
     """The names of all notes, sorted."""
     return [name for (name,) in await database.read(NAMES)]
-
-
-async def turn(times: int) -> None:
-    """Let everything that is ready run, so many times."""
-    for _ in range(times):
-        await asyncio.sleep(0)
 
 
 async def clear(database: Database) -> None:

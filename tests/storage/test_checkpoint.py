@@ -5,8 +5,8 @@ No client notices a checkpoint: the driver's own figures and limits tell.
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,15 +68,7 @@ async def test_the_log_is_used_over_again_and_so_stays_short(database: SqliteDat
         for _ in range(6):
             await write_a_megabyte(database)
         await eventually(begins_anew)
-
     assert database.figures()["log_bytes"] < (60 + tries) * MEGABYTE
-
-
-def becomes_empty(database: SqliteDatabase) -> Callable[[], Awaitable[bool]]:
-    async def is_empty() -> bool:
-        return database.figures()["log_bytes"] == 0
-
-    return is_empty
 
 
 async def test_the_log_is_truncated_after_a_while_without_writes(
@@ -85,43 +77,34 @@ async def test_the_log_is_truncated_after_a_while_without_writes(
     monkeypatch.setattr(sqlite, "_QUIET_SECONDS", 0.05)
     for _ in range(4):
         await write_a_megabyte(database)
-
-    await eventually(becomes_empty(database))
+    await eventually(lambda: database.figures()["log_bytes"] == 0)
     assert database.path.stat().st_size >= MEGABYTE
-
-
-@contextmanager
-def snapshot(file: Path) -> Iterator[None]:
-    """Another program reads the state of one moment, as a backup does, inside the block."""
-    with closing(sqlite3.connect(file, isolation_level=None)) as other:
-        other.execute("BEGIN")
-        other.execute("SELECT * FROM notes").fetchall()
-        yield
 
 
 async def test_no_write_waits_for_a_checkpoint_that_a_reader_stops(
     monkeypatch: pytest.MonkeyPatch, eager: None, tmp_path: Path, events: Events
 ) -> None:
+    """Another program reads the state of one moment, as a backup does."""
     monkeypatch.setattr(connection, "BUSY_TIMEOUT_SECONDS", 60.0)  # a wait for a lock becomes visible
     monkeypatch.setattr(sqlite, "_ALARMING_BYTES", MEGABYTE)
     database = SqliteDatabase(make_notes_file(tmp_path), events)
     async with database.opened():
-        with snapshot(database.path):
+        with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
+            other.execute("BEGIN")
+            other.execute("SELECT * FROM notes").fetchall()
             async with asyncio.timeout(60):
                 for _ in range(40):
                     await write_a_megabyte(database)
                     await asyncio.sleep(0)
             assert database.figures()["log_bytes"] > 20 * MEGABYTE
-
-        await eventually(becomes_empty(database))
+        await eventually(lambda: database.figures()["log_bytes"] == 0)
 
 
 async def test_a_log_that_never_comes_to_rest_is_begun_anew_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, frequent: None, tmp_path: Path, events: Events
+    monkeypatch: pytest.MonkeyPatch, database: SqliteDatabase
 ) -> None:
     monkeypatch.setattr(sqlite, "_ALARMING_BYTES", 2 * MEGABYTE)
     monkeypatch.setattr(sqlite, "_HURRIED_EVERY_SECONDS", 0.002)
-    database = SqliteDatabase(make_notes_file(tmp_path), events)
 
     def work() -> Transaction[None]:
         yield Statement("INSERT INTO notes (name, data) VALUES ('a', ?)", (bytes(MEGABYTE // 8),))
@@ -131,20 +114,20 @@ async def test_a_log_that_never_comes_to_rest_is_begun_anew_all_the_same(
         while True:
             await database.transaction(work)
 
-    async with database.opened(), running(write_forever()):
+    async def stops_growing() -> bool:
+        before = database.figures()["log_bytes"]
+        for _ in range(3):
+            await database.transaction(work)
+        return database.figures()["log_bytes"] == before > 0
 
-        async def stops_growing() -> bool:
-            before = database.figures()["log_bytes"]
-            for _ in range(3):
-                await database.transaction(work)
-            return database.figures()["log_bytes"] == before > 0
-
+    async with running(write_forever()):
         await eventually(stops_growing)
 
 
 async def test_a_checkpoint_that_fails_is_tried_again(eager: None, tmp_path: Path) -> None:
     file = make_notes_file(tmp_path)
-    checkpointer = Checkpointer(LogFile(file), SizeLimit(None, LogFile(file)))
+    log = LogFile(file)
+    checkpointer = Checkpointer(log, SizeLimit(None, log))
     own = await open_connection(file, is_patient=False)
     try:
         await own.execute("INSERT INTO notes (name) VALUES ('a')")
@@ -153,9 +136,8 @@ async def test_a_checkpoint_that_fails_is_tried_again(eager: None, tmp_path: Pat
             async with running(checkpointer.run_forever(own)):
                 await eventually(lambda: len(logs) >= 2)
                 assert {line["event"] for line in logs} == {"checkpoint_failed"}
-                assert LogFile(file).size_bytes > 0
+                assert log.size_bytes > 0
                 await own.execute("ROLLBACK")
-
-                await eventually(lambda: LogFile(file).size_bytes == 0)
+                await eventually(lambda: log.size_bytes == 0)
     finally:
         await own.close()

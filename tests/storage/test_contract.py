@@ -30,10 +30,10 @@ from tests.storage.notes import (
     names,
     put,
     text_of,
-    turn,
 )
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
+from tests.support.waiting import turns as turn
 
 FAILURES = [fail_at_once, fail_after_reading, fail_after_writing]
 FAILING = [*FAILURES, break_a_rule_at_once, break_a_rule_after_writing]

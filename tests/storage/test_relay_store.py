@@ -31,11 +31,11 @@ from bridge_server.relay.service import relay_sweeps
 from bridge_server.relay.store import RelayStore, RelaySweepStore
 from bridge_server.storage.database import NO_TURNS, Database, Result, Transaction, Turns, Value
 from bridge_server.storage.postgres.statements import swept, translated
-from tests.storage.notes import turn
 from tests.support.clock import ManualClock
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
+from tests.support.waiting import turns as turn
 
 
 class Interrupted:

@@ -13,9 +13,6 @@ from bridge_server.outbox.models import OutboxChanged, OutgoingMessage, Queue
 from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Database, Row, Statement, Transaction
 
-_INSERT_DEVICE = """
-INSERT INTO devices (account, device_id, channel, address, created_at_ms) VALUES (7, ?, 'fcm', ?, 0)
-"""
 OLD, OTHER = DeviceId("old"), DeviceId("other")
 
 
@@ -26,9 +23,13 @@ async def database(rooms: Database) -> Database:
     def write() -> Transaction[None]:
         yield Statement("INSERT INTO accounts (id, account_key) VALUES (7, 'key')")
         for device in (OLD, OTHER):
-            yield Statement(_INSERT_DEVICE, (device, f"fcm:{device}"))
+            address = f"fcm:{device}"
+            yield Statement(
+                "INSERT INTO devices (account, device_id, channel, address, created_at_ms)"
+                " VALUES (7, ?, 'fcm', ?, 0)",
+                (device, address),
+            )
             for number in range(3):
-                address = f"fcm:{device}"
                 message = OutgoingMessage(f"{device}.{number}", address, b"{}", DEVICE, device_id=device)
                 yield from enqueue(message, number)
 
@@ -51,9 +52,13 @@ async def test_a_device_that_is_removed_is_owed_nothing_and_its_dead_letters_sta
 ) -> None:
     published: list[DomainEvent] = []
     events.subscribe(OutboxChanged, published.append)
+    devices = DeviceStore(database)
+    await devices.forget(OLD, "fcm:another address", "old.1")
+    with pytest.raises(DeviceNotFoundError):
+        await devices.remove(8, OLD)
+    assert await kept(database) == ([("old",), ("other",)], ["old.0", "old.1", "old.2"])
 
-    await DeviceStore(database).remove(7, OLD)
-
+    await devices.remove(7, OLD)
     assert await kept(database) == ([("other",)], ["old.0"])
     assert published == [OutboxChanged(pending=-2)]
 
@@ -62,15 +67,4 @@ async def test_of_a_device_that_is_found_dead_the_message_that_found_it_is_left_
     database: Database,
 ) -> None:
     await DeviceStore(database).forget(OLD, "fcm:old", "old.1")
-
     assert await kept(database) == ([("other",)], ["old.0", "old.1"])
-
-
-async def test_a_device_that_stays_keeps_what_is_queued_for_it(database: Database) -> None:
-    devices = DeviceStore(database)
-
-    await devices.forget(OLD, "fcm:another address", "old.1")
-    with pytest.raises(DeviceNotFoundError):
-        await devices.remove(8, OLD)
-
-    assert await kept(database) == ([("old",), ("other",)], ["old.0", "old.1", "old.2"])

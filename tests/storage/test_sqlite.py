@@ -20,10 +20,11 @@ from bridge_server.kernel.signals import Key
 from bridge_server.storage.connection import passing_failure
 from bridge_server.storage.database import Row, Statement, Transaction
 from bridge_server.storage.sqlite import SqliteDatabase
-from tests.storage.notes import TEXT, Begin, ask, fail_after_writing, names, put, text_of, turn
+from tests.storage.notes import TEXT, Begin, ask, fail_after_writing, names, put, text_of
 from tests.support.drivers import make_notes_file
 from tests.support.rows import each_row
 from tests.support.waiting import eventually, locked
+from tests.support.waiting import turns as turn
 
 
 @pytest.fixture

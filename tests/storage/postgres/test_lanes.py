@@ -14,8 +14,9 @@ from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage.database import Row, Statement, Transaction, Turn, Turns
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.group_commit import lock_key
-from tests.storage.notes import TEXT, clear, names, put, text_of, turn
+from tests.storage.notes import TEXT, clear, names, put, text_of
 from tests.support.postgres import connected, needs_postgres
+from tests.support.waiting import turns as turn
 
 pytestmark = needs_postgres
 
