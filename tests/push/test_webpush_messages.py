@@ -24,16 +24,12 @@ OFF_THE_CURVE[-1] ^= 1
 
 
 def token(**changes: Any) -> str:
-    fields: dict[str, Any] = {
-        "endpoint": ENDPOINT,
-        "expirationTime": None,
-        "keys": {"p256dh": BROWSER.p256dh, "auth": BROWSER.auth},
-    }
-    return orjson.dumps(fields | changes).decode()
+    """A subscription as the browser sends it, but for these members."""
+    return orjson.dumps({"endpoint": ENDPOINT, "expirationTime": None, "keys": keys(), **changes}).decode()
 
 
 def keys(**changes: Any) -> dict[str, Any]:
-    return {"p256dh": BROWSER.p256dh, "auth": BROWSER.auth} | changes
+    return {"p256dh": BROWSER.p256dh, "auth": BROWSER.auth, **changes}
 
 
 def test_a_browsers_subscription_is_read() -> None:
@@ -55,33 +51,22 @@ def test_subscription_has_one_spelling() -> None:
         token(endpoint=ENDPOINT.replace("net/", "net:443/")),
     ]
 
-    written = {write_subscription(read_subscription(text)) for text in spellings}
+    (only,) = {write_subscription(read_subscription(text)) for text in spellings}
 
-    (only,) = written
     assert orjson.loads(only) == {"endpoint": ENDPOINT, "keys": keys()}
     assert write_subscription(read_subscription(only)) == only
 
 
-@each_row(
-    ("endpoint", "origin"),
-    [
-        ("https://push.example.net", "https://push.example.net"),
-        ("https://push.example.net:8443/a", "https://push.example.net:8443"),
-        ("https://push.example.net/a?b=c%20d&e", "https://push.example.net"),
-        ("https://[2001:db8::1]/a", "https://[2001:db8::1]"),
-    ],
-)
-def test_the_origin_is_the_audience(endpoint: str, origin: str) -> None:
-    subscription = read_subscription(token(endpoint=endpoint))
-
-    assert subscription.origin == origin
-    assert str(subscription.endpoint).rstrip("/") == endpoint
-
-
-@each_row("text", ["", "[]", '{"endpoint":NaN}', "[" * 2_000])
-def test_subscription_other_than_a_json_object_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="must be a push subscription as JSON"):
-        read_subscription(text)
+def test_the_origin_is_the_audience() -> None:
+    for origin, path in (
+        ("https://push.example.net", ""),
+        ("https://push.example.net:8443", "/a"),
+        ("https://push.example.net", "/a?b=c%20d&e"),
+        ("https://[2001:db8::1]", "/a"),
+    ):
+        subscription = read_subscription(token(endpoint=origin + path))
+        assert subscription.origin == origin
+        assert str(subscription.endpoint).rstrip("/") == origin + path
 
 
 @each_row(
@@ -112,6 +97,12 @@ def test_fault_of_a_subscription_is_named(changes: dict[str, Any], reason: str) 
         read_subscription(token(**changes))
 
 
+@each_row("text", ["", "[]", '{"endpoint":NaN}', "[" * 2_000])
+def test_subscription_other_than_a_json_object_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must be a push subscription as JSON"):
+        read_subscription(text)
+
+
 def written(notice: PushNotice) -> bytes:
     payload = write_payload(notice)
     assert payload is not None
@@ -124,12 +115,15 @@ def with_room(size: int) -> PushNotice:
     return replace(empty, data={"more": "a" * (size - len(written(empty)))})
 
 
-def test_payload_that_just_fits_is_not_shortened() -> None:
+def test_payload_is_shortened_by_its_body_and_not_written_where_that_does_not_do() -> None:
     notice = with_room(3_983)
 
     assert len(written(replace(notice, body="0123456789"))) == 3_993
-    assert orjson.loads(written(replace(notice, body="0123456789")))["body"] == "0123456789"
-    assert orjson.loads(written(replace(notice, body="0123456789a")))["body"] == "0123456…"
+    for body, kept in (("0123456789", "0123456789"), ("0123456789a", "0123456…")):
+        assert orjson.loads(written(replace(notice, body=body)))["body"] == kept
+    assert write_payload(replace(with_room(3_990), body="a" * 300)) is not None
+    assert write_payload(replace(with_room(3_991), body="a" * 300)) is None
+    assert write_payload(replace(WEB_NOTICE, title="\ud83d")) is None  # half a character is no text
 
 
 @given(some.text(max_size=300), some.integers(3_700, 3_990))
@@ -146,44 +140,17 @@ def test_a_body_that_is_too_long_is_cut_at_a_character(body: str, size: int) -> 
         assert len(orjson.dumps(longer.body)) - len(orjson.dumps(shown)) + len(payload) > 3_993
 
 
-def test_payload_too_large_without_its_body_or_without_text_is_not_written() -> None:
-    assert write_payload(replace(with_room(3_990), body="a" * 300)) is not None
-    assert write_payload(replace(with_room(3_991), body="a" * 300)) is None
-    assert write_payload(replace(WEB_NOTICE, title="\ud83d")) is None  # half a character is no text
+def test_sizes_are_rounded_up_as_far_as_there_is_room() -> None:
+    paddings = {0: 0, 1: 255, 255: 1, 256: 0, 257: 255, 3_840: 0, 3_841: 152, 3_993: 0}
+    assert {size: padding_for(bytes(size)) for size in paddings} == paddings
 
 
-@each_row(
-    ("size", "padding"),
-    [(0, 0), (1, 255), (255, 1), (256, 0), (257, 255), (3_840, 0), (3_841, 152), (3_993, 0)],
-)
-def test_sizes_are_rounded_up_as_far_as_there_is_room(size: int, padding: int) -> None:
-    assert padding_for(bytes(size)) == padding
-
-
-# RFC 8291, section 5 and appendix A.
-RFC_PLAINTEXT = b"When I grow up, I want to be a watermelon"
-RFC_AUTH = "BTBZMqHH6r4Tts7J_aSIgg"
-RFC_RECEIVER_PUBLIC = (
-    "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
-)
-RFC_SENDER_PRIVATE = "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw"
-RFC_SALT = "DGv6ra1nlYgDCS1FRnbzlw"
-RFC_BODY = (
-    "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27ml"
-    "mlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6cVPT"
-    "pK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN"
-)
-
-
-def number(text: str) -> int:
-    return int.from_bytes(from_base64url(text), "big")
-
-
-def sealed(browser: Browser, plaintext: bytes, padding_bytes: int = 0) -> bytes:
+def sealed(plaintext: bytes, padding_bytes: int = 0) -> bytes:
+    """A message to the browser."""
     return encrypt(
         plaintext,
-        ECC.import_key(browser.point, curve_name="P-256"),
-        from_base64url(browser.auth),
+        ECC.import_key(BROWSER.point, curve_name="P-256"),
+        from_base64url(BROWSER.auth),
         sender_key=ECC.generate(curve="P-256"),
         salt=token_bytes(SALT_BYTES),
         padding_bytes=padding_bytes,
@@ -191,32 +158,35 @@ def sealed(browser: Browser, plaintext: bytes, padding_bytes: int = 0) -> bytes:
 
 
 def test_the_example_of_the_rfc_comes_out_byte_for_byte() -> None:
+    """RFC 8291, section 5 and appendix A."""
+    receiver = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
+    sender = from_base64url("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw")
+
     body = encrypt(
-        RFC_PLAINTEXT,
-        ECC.import_key(from_base64url(RFC_RECEIVER_PUBLIC), curve_name="P-256"),
-        from_base64url(RFC_AUTH),
-        sender_key=ECC.construct(curve="P-256", d=number(RFC_SENDER_PRIVATE)),
-        salt=from_base64url(RFC_SALT),
+        b"When I grow up, I want to be a watermelon",
+        ECC.import_key(from_base64url(receiver), curve_name="P-256"),
+        from_base64url("BTBZMqHH6r4Tts7J_aSIgg"),
+        sender_key=ECC.construct(curve="P-256", d=int.from_bytes(sender)),
+        salt=from_base64url("DGv6ra1nlYgDCS1FRnbzlw"),
     )
 
-    assert base64url(body) == RFC_BODY
+    assert base64url(body) == (
+        "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27ml"
+        "mlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6cVPT"
+        "pK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN"
+    )
 
 
 @given(some.binary(max_size=3_900), some.integers(0, 93))
 def test_a_browser_reads_what_was_sent(plaintext: bytes, padding_bytes: int) -> None:
-    browser = Browser()
+    body = sealed(plaintext, padding_bytes)
 
-    body = sealed(browser, plaintext, padding_bytes)
-
-    assert browser.decrypt(body) == plaintext
+    assert BROWSER.decrypt(body) == plaintext
     assert len(body) == 86 + len(plaintext) + padding_bytes + 17
 
 
 def test_the_largest_message_is_4096_bytes_and_no_more() -> None:
-    browser = Browser()
-
-    assert len(sealed(browser, bytes(LARGEST_PLAINTEXT_BYTES))) == 4_096
-    with pytest.raises(ValueError, match="at most 3993 bytes"):
-        sealed(browser, bytes(LARGEST_PLAINTEXT_BYTES + 1))
-    with pytest.raises(ValueError, match="at most 3993 bytes"):
-        sealed(browser, bytes(LARGEST_PLAINTEXT_BYTES), 1)
+    assert len(sealed(bytes(LARGEST_PLAINTEXT_BYTES))) == 4_096
+    for size, padding_bytes in ((LARGEST_PLAINTEXT_BYTES + 1, 0), (LARGEST_PLAINTEXT_BYTES, 1)):
+        with pytest.raises(ValueError, match="at most 3993 bytes"):
+            sealed(bytes(size), padding_bytes)
