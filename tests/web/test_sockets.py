@@ -3,10 +3,9 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 import aiohttp
 import pytest
@@ -26,7 +25,6 @@ class Party:
 
     def __init__(self) -> None:
         self.outlet: Socket | None = None
-
         self.may_go_on = asyncio.Event()
         self.has_begun = asyncio.Event()
         self.has_left = asyncio.Event()
@@ -36,15 +34,11 @@ class Party:
         self.outlet = outlet
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
-
         if text == b"refused":
             raise InvalidInputError("No.")
         if text == b"broken":
             raise ValueError("a defect")
-        if text == b"later":
-            return self._answer_later(text)
-        self._answer(text)
-        return None
+        return self._answer_later() if text == b"later" else self._answer(text)
 
     async def settle(self) -> None:
         self._answer(b"settled")
@@ -59,14 +53,14 @@ class Party:
         assert self.outlet is not None
         self.outlet.push(text_frame(text))
 
-    async def _answer_later(self, text: bytes) -> None:
+    async def _answer_later(self) -> None:
         self.has_begun.set()
         try:
             await self.may_go_on.wait()
         except asyncio.CancelledError:
             self.was_cancelled = True
             raise
-        self._answer(text)
+        self._answer(b"later")
 
 
 @pytest.fixture
@@ -120,9 +114,7 @@ async def test_an_error_closes_the_socket(
 ) -> None:
     await client.send_str("idle")
     await said(client, 1)
-
     await client.send_str(text)
-
     message = await client.receive(timeout=PATIENCE_SECONDS)
     assert (message.type, message.data) == (WSMsgType.CLOSE, code)
 
@@ -132,15 +124,12 @@ async def test_work_ends_with_the_connection(party: Party, client: aiohttp.Clien
     await said(client, 1)
     await client.send_str("later")
     await asyncio.wait_for(party.has_begun.wait(), PATIENCE_SECONDS)
-
     client._response.connection.transport.abort()  # type: ignore[union-attr]
-
     await asyncio.wait_for(party.has_left.wait(), PATIENCE_SECONDS)
     await asyncio.sleep(0)
     assert party.was_cancelled
 
 
-_RUN = "\nfrom bridge_server.__main__ import main\nmain()"
 _MOVED = """
 from aiohttp import web
 from aiohttp._websocket import reader
@@ -150,6 +139,13 @@ def begin(self, *arguments, start=web.WebSocketResponse._post_start):
 
 del reader.WebSocketDataQueue
 web.WebSocketResponse._post_start = begin
+web.Request.ATTRS = frozenset()
+
+def begin_answer(self, start=web.Response.__init__, **options):
+    start(self, **options)
+    self._unknown = True
+
+web.Response.__init__ = begin_answer
 """
 _OTHER_START = """
 from aiohttp import web
@@ -158,17 +154,6 @@ def begin(self, request, protocol, writer, limit=0, start=web.WebSocketResponse.
     start(self, request, protocol, writer)
 
 web.WebSocketResponse._post_start = begin
-"""
-_OTHER_REQUESTS = """
-from aiohttp import web
-
-web.Request.ATTRS = frozenset()
-
-def begin(self, start=web.Response.__init__, **options):
-    start(self, **options)
-    self._unknown = True
-
-web.Response.__init__ = begin
 """
 _SHOWN_READER = """
 import sys
@@ -180,43 +165,22 @@ print(WebSocketReader.__module__, has_known_sockets(), file=sys.stderr)
 
 
 class OtherAiohttp(ServerProcess):
-    """A server whose process first changes aiohttp."""
+    """A server whose process first changes aiohttp; it runs until the end of the block."""
 
-    def __init__(self, data_dir: Path, change: str, environment: Mapping[str, str]) -> None:
-        super().__init__(data_dir, environment=environment)
-        self._change = change
+    def __init__(self, data_dir: Path, change: str, **environment: str) -> None:
+        super().__init__(data_dir, environment={"BRIDGE_QUOTA_EXEMPT": "[]", **environment})
+        self._program = f"{change}\nfrom bridge_server.__main__ import main\nmain()"
 
     def launch(self, arguments: Sequence[str], log: IO[bytes]) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-c", self._change + _RUN, *arguments]
-        return subprocess.Popen(
-            command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log
-        )
+        command, nothing = [sys.executable, "-c", self._program, *arguments], subprocess.DEVNULL
+        return subprocess.Popen(command, env=self.environment, stdin=nothing, stdout=nothing, stderr=log)
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
 
-@contextmanager
-def running(data_dir: Path, change: str, environment: Mapping[str, str]) -> Iterator[OtherAiohttp]:
-    server = OtherAiohttp(data_dir, change, environment)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.close()
-
-
-async def payloads_by_socket(url: str) -> list[str]:
-    """Two messages on their way from one socket to another, the second with its receiver idle."""
-    async with (
-        aiohttp.ClientSession() as session,
-        connected(session, url) as receiver,
-        connected(session, url) as sender,
-    ):
-        await receiver.subscribe("topic")
-        payloads = []
-        for payload in ("first", "second"):
-            await sender.publish("topic", payload)
-            payloads.append((await receiver.message())["payload"])
-            await receiver.acknowledge("topic")
-        return payloads
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 async def answers_of(url: str) -> list[tuple[int, list[str], bytes]]:
@@ -241,11 +205,10 @@ async def answers_of(url: str) -> list[tuple[int, list[str], bytes]]:
 
 
 async def test_an_aiohttp_without_the_private_names_serves_alike(tmp_path: Path) -> None:
-    environment = {"BRIDGE_QUOTA_EXEMPT": "[]"}
     with (
-        running(tmp_path / "known", _SHOWN_READER, {**environment, "AIOHTTP_NO_EXTENSIONS": "1"}) as known,
-        running(tmp_path / "moved", _MOVED + _OTHER_REQUESTS, environment) as moved,
-        running(tmp_path / "other", _OTHER_START, environment) as other,
+        OtherAiohttp(tmp_path / "known", _SHOWN_READER, AIOHTTP_NO_EXTENSIONS="1") as known,
+        OtherAiohttp(tmp_path / "moved", _MOVED) as moved,
+        OtherAiohttp(tmp_path / "other", _OTHER_START) as other,
     ):
         answers = await answers_of(known.url)
 
@@ -253,7 +216,16 @@ async def test_an_aiohttp_without_the_private_names_serves_alike(tmp_path: Path)
         assert [status for status, _, _ in answers] == [204, 200, 200, 200, 200, 405, 200]
         assert all("RateLimit" in fields for status, fields, _ in answers if status < 400)
         for server in (known, moved, other):
-            assert await payloads_by_socket(server.url) == ["first", "second"]
+            async with (
+                aiohttp.ClientSession() as session,
+                connected(session, server.url) as receiver,
+                connected(session, server.url) as sender,
+            ):
+                await receiver.subscribe("topic")
+                for payload in ("first", "second"):  # the second one comes to an idle receiver
+                    await sender.publish("topic", payload)
+                    assert (await receiver.message())["payload"] == payload
+                    await receiver.acknowledge("topic")
             assert server.stop() == 0
         assert "aiohttp._websocket.reader_py True\n" in known.log()
         warning = "frames of WebSockets are processed in aiohttp's own way"

@@ -25,7 +25,8 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 KIB = 1024
 MIB = 1024 * 1024
-BODIES = {f"/{number}": bytes([65 + number]) * MIB for number in range(8)}
+BODIES = {f"/{number}": bytes([65 + number]) * MIB for number in range(8)} | {"/": b"x" * 60 * KIB}
+LAST = get("/0", "Connection: close")
 
 
 async def whole(request: web.Request) -> web.StreamResponse:
@@ -36,10 +37,6 @@ async def enveloped(request: web.Request) -> web.StreamResponse:
     answer = WholeAnswer(body=BODIES[request.path])
     answer.put_into(b"<", b">")
     return answer
-
-
-async def many_short(_: web.Request) -> web.StreamResponse:
-    return json_answer(b"x" * 60 * KIB)
 
 
 async def listing(_: web.Request) -> web.StreamResponse:
@@ -74,11 +71,8 @@ class Talker:
             outlet.push(text_frame(b"x" * 64 * KIB))
 
     def hear(self, text: bytes) -> None: ...
-
     async def settle(self) -> None: ...
-
     def recognise(self, pong: bytes) -> None: ...
-
     def leave(self) -> None: ...
 
 
@@ -92,8 +86,8 @@ KINDS: dict[str, tuple[Handler, bytes]] = {
     "a whole answer": (whole, get("/0")),
     "a whole answer in an envelope": (enveloped, get("/0")),
     "a whole answer to HTTP/1.0": (whole, get("/0", version="1.0")),
-    "a whole answer, the last": (whole, get("/0", "Connection: close")),
-    "many short answers": (many_short, get() * 20),
+    "a whole answer, the last": (whole, LAST),
+    "many short answers": (whole, get() * 20),
     "a listing": (listing, get()),
     "events": (events, get()),
     "a WebSocket": (talk, get("/", *UPGRADE)),
@@ -108,7 +102,6 @@ async def test_a_client_that_takes_nothing_is_cut_off(handler: Handler, request_
                 lambda connections: connections.unread.bytes_of(SOMEBODY) > 0 or bool(connections.cut)
             )
             await server.until(lambda connections: connections.open == 0)
-
         assert server.connections.cut == 1
         assert server.connections.unread.total_bytes == 0
         assert server.connections.unread.connections == 0
@@ -143,12 +136,11 @@ async def test_a_push_to_many_is_counted_before_the_next_one_is_written_to() -> 
             assert sum(each.is_open for each in outlets) in (1, 2, 3)
 
 
-LAST = get("/0", "Connection: close")
 PATIENT: dict[str, tuple[Handler, bytes, int]] = {
     "a whole answer": (whole, get("/0") + LAST, 2),
     "a whole answer in an envelope": (enveloped, get("/0") + LAST, 2),
     "a whole answer to HTTP/1.0": (whole, get("/0", version="1.0"), 1),
-    "many short answers": (many_short, get() * 20 + LAST, 21),
+    "many short answers": (whole, get() * 20 + LAST, 21),
 }
 
 
@@ -158,7 +150,6 @@ async def test_a_client_that_reads_late_has_all(handler: Handler, request_: byte
         with client(server.port, SOMEBODY, request_) as reader:
             await server.until(lambda connections: connections.unread.connections == 1)
             said = await everything_from(reader)
-
         assert server.connections.unread.total_bytes == 0
     parts = said.split(b"HTTP/1.")[1:]
     lengths = [int(part.split(b"Content-Length: ")[1].split(b"\r\n")[0]) for part in parts]
@@ -172,7 +163,6 @@ async def test_one_body_for_many_clients_is_in_memory_once() -> None:
             for _ in range(20):
                 stack.enter_context(client(server.port, SOMEBODY, get("/0")))
             await server.until(lambda connections: connections.unread.connections == 20)
-
             held_bytes = server.connections.unread.total_bytes
             assert MIB < held_bytes < MIB + 20 * 65 * KIB
             assert server.connections.unread.bytes_of(SOMEBODY) == held_bytes
@@ -181,17 +171,16 @@ async def test_one_body_for_many_clients_is_in_memory_once() -> None:
 async def test_an_address_that_holds_too_much_loses_its_oldest_and_no_other_does() -> None:
     async with guarded(whole, address_bytes=3 * MIB) as server:
         with ExitStack() as stack:
-            other = stack.enter_context(client(server.port, ANOTHER, get("/0", "Connection: close")))
+            known = [stack.enter_context(client(server.port, ANOTHER, LAST))]
             await server.until(lambda connections: connections.unread.bytes_of(ANOTHER) > MIB)
-            own = []
             for number in range(6):
                 said = get(f"/{number}", "Connection: close")
-                own.append(stack.enter_context(client(server.port, SOMEBODY, said)))
-                await server.until_known(number + 2)
+                known.append(stack.enter_context(client(server.port, SOMEBODY, said)))
+                await server.until_known(len(known))
                 await server.until(lambda connections: connections.unread.bytes_of(SOMEBODY) <= 3 * MIB)
 
             await server.until(lambda connections: connections.cut == 4)
-            answers = [await everything_from(connection) for connection in [other, own[0], own[5]]]
+            answers = [await everything_from(known[place]) for place in (0, 1, 6)]
 
     assert [len(answer) > MIB for answer in answers] == [True, False, True]
 
@@ -220,7 +209,6 @@ async def test_exempt_clients_are_spared_the_bound_of_their_address_alone() -> N
                 stack.enter_context(client(server.port, SOMEBODY, get(f"/{number}")))
             await server.until(lambda connections: connections.unread.connections == 4)
             assert server.connections.cut == 0
-
             stack.enter_context(client(server.port, SOMEBODY, get("/4")))
             await server.until(lambda connections: connections.cut == 1)
 
@@ -234,7 +222,6 @@ async def test_answers_through_a_proxy_count_for_its_client() -> None:
             await server.until(lambda connections: connections.unread.connections == 3)
             assert server.connections.unread.bytes_of("192.0.2.1") > MIB
             assert server.connections.unread.bytes_of(SOMEBODY) == 0
-
             stack.enter_context(client(server.port, SOMEBODY, get("/3", "X-Forwarded-For: 192.0.2.1")))
             await server.until(lambda connections: connections.cut == 1)
 
@@ -255,26 +242,27 @@ class Taker(asyncio.WriteTransport):
         self.is_aborted = True
 
 
-async def test_a_client_that_takes_a_little_is_never_cut_off(pass_time: PassTime) -> None:
+def waiting(*takers: Taker) -> tuple[Unread, list[Backlog]]:
+    """The takers as connections of one address with unread bytes."""
     unread = Unread(UnreadLimits(MIB, MIB, 30.0), lambda _: None)
-    reader, idler = Taker(1_000, takes_bytes=1), Taker(1_000)
-    for taker in (reader, idler):
-        unread.wait(Backlog(taker, "somebody"))
+    backlogs = [Backlog(taker, "somebody") for taker in takers]
+    for backlog in backlogs:
+        unread.wait(backlog)
+    return unread, backlogs
 
+
+async def test_a_client_that_takes_a_little_is_never_cut_off(pass_time: PassTime) -> None:
+    reader, idler = Taker(1_000, takes_bytes=1), Taker(1_000)
+    unread, _ = waiting(reader, idler)
     for _ in range(100):
         await pass_time(1.0)
-
     assert (reader.is_aborted, idler.is_aborted) == (False, True)
     assert unread.bytes_of("somebody") == reader.size_bytes
 
 
 async def test_pushed_bytes_count_and_show_which_clients_read(pass_time: PassTime) -> None:
-    unread = Unread(UnreadLimits(MIB, MIB, 30.0), lambda _: None)
     reader, idler = Taker(1_000), Taker(1_000)
-    backlogs = [Backlog(taker, None) for taker in (reader, idler)]
-    for backlog in backlogs:
-        unread.wait(backlog)
-
+    unread, backlogs = waiting(reader, idler)
     for _ in range(40):
         await pass_time(1.0)
         reader.size_bytes += 99
@@ -282,7 +270,6 @@ async def test_pushed_bytes_count_and_show_which_clients_read(pass_time: PassTim
         for backlog, taker in zip(backlogs, (reader, idler), strict=True):
             if not taker.is_aborted:
                 unread.grow(backlog, 100)
-
     assert (reader.is_aborted, idler.is_aborted) == (False, True)
 
 
@@ -292,6 +279,9 @@ class Flood:
     def __init__(self) -> None:
         self.pushed_bytes = 0
         self.is_left = asyncio.Event()
+
+    async def answer(self, _: web.Request) -> web.StreamResponse:
+        return EventStream(self)
 
     async def flow(self, outlet: EventStream) -> None:
         events = piece(b":" + b"x" * 65_536 + b"\n\n")
@@ -306,15 +296,10 @@ class Flood:
 
 async def test_unread_events_of_a_client_are_bounded() -> None:
     source = Flood()
-
-    async def flood(_: web.Request) -> web.StreamResponse:
-        return EventStream(source)
-
-    async with guarded(flood) as server:
+    async with guarded(source.answer) as server:
         with client(server.port, SOMEBODY, get()) as connection:
             await asyncio.wait_for(source.is_left.wait(), 60)
             received = await everything_from(connection)
-
     assert source.pushed_bytes - len(received) < MOST_BUFFERED_BYTES + 1_000_000
 
 
@@ -324,10 +309,9 @@ async def test_a_client_that_left_before_it_began_is_forgotten() -> None:
     async def leave_first(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
         request.transport.abort()
-        return EventStream(source)
+        return await source.answer(request)
 
     async with guarded(leave_first) as server:
         with client(server.port, SOMEBODY, get()):
             await asyncio.wait_for(source.is_left.wait(), 60)
-
     assert source.pushed_bytes == 0
