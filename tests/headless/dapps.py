@@ -1,7 +1,6 @@
 """Dapps of every generation opposite a headless wallet, and the wallet as a command of its own."""
 
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -25,21 +24,17 @@ SECOND = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 HELLO = "0x68656c6c6f"
 PAGE = "https://dapp.example"
 BRISK = Pace(pause_seconds=0.01, first_retry_seconds=0.005, longest_retry_seconds=0.02, patience_seconds=60.0)
+SIGN = ("personal_sign", [HELLO, FIRST])
 NAMESPACES = {
     "eip155": {
         "chains": ["eip155:31337"],
         "methods": [
-            "personal_sign",
-            "eth_sendTransaction",
-            "eth_signTypedData_v4",
-            "eth_accounts",
-            "wallet_switchEthereumChain",
-            "odd_method",
+            *("personal_sign", "eth_sendTransaction", "eth_signTypedData_v4", "eth_accounts"),
+            *("wallet_switchEthereumChain", "odd_method"),
         ],
         "events": ["chainChanged", "accountsChanged"],
     }
 }
-COMMAND = (sys.executable, "-m", "bridge_server", "wallet")
 _STOP_SECONDS = 60.0
 
 
@@ -58,11 +53,10 @@ def to_the_present(server: RunningServer) -> None:
 def dapp_at(url: str, generation: Generation) -> Dapp:
     """A dapp of the generation, in its own dialect of the bridge."""
     bridge = f"{url}/compat/v0.7" if generation == "0.7" else url
-    if generation == "2.x":
-        return Dapp(
-            bridge, name="Example Dapp", url=PAGE, generation=generation, namespaces=NAMESPACES, pace=BRISK
-        )
-    return Dapp(bridge, name="Example Dapp", url=PAGE, generation=generation, pace=BRISK)
+    namespaces = NAMESPACES if generation == "2.x" else None
+    return Dapp(
+        bridge, name="Example Dapp", url=PAGE, generation=generation, namespaces=namespaces, pace=BRISK
+    )
 
 
 @asynccontextmanager
@@ -81,16 +75,11 @@ class WalletProcess:
 
     process: subprocess.Popen[bytes]
     facts: dict[str, Any]
-    out_file: Path
 
     @property
     def headers(self) -> dict[str, str]:
         """The token of the control API."""
         return {"Authorization": f"Bearer {self.facts['token']}"}
-
-    def lines(self) -> list[str]:
-        """The lines that it has printed, without the times."""
-        return [line[10:] for line in self.out_file.read_text("utf-8").splitlines()]
 
     def resident_mib(self) -> float:
         """The memory that it has now."""
@@ -107,9 +96,9 @@ class WalletProcess:
 @contextmanager
 def wallet_process(folder: Path, *arguments: str | Path) -> Iterator[WalletProcess]:
     """Run the command with a control API until the end of the block."""
-    ready_file, out_file = folder / "wallet.json", folder / "wallet.out"
+    ready_file = folder / "wallet.json"
     listening = ("--listen", "127.0.0.1:0", "--ready-file", str(ready_file))
-    with out_file.open("wb") as out, (folder / "wallet.err").open("wb") as err:
+    with (folder / "wallet.out").open("wb") as out, (folder / "wallet.err").open("wb") as err:
         words = ["wallet", *listening, *map(str, arguments)]
         process = fork_server().start(words, environment_without_settings(), err, out)
     try:
@@ -119,7 +108,7 @@ def wallet_process(folder: Path, *arguments: str | Path) -> Iterator[WalletProce
             return ready_file.exists()
 
         until(is_ready, lambda: "the wallet did not become ready")
-        yield WalletProcess(process, orjson.loads(ready_file.read_bytes()), out_file)
+        yield WalletProcess(process, orjson.loads(ready_file.read_bytes()))
     finally:
         process.kill()
         process.wait(_STOP_SECONDS)

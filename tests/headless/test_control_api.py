@@ -20,13 +20,12 @@ from bridge_server.kit.headless import HeadlessWallet, SessionState
 from bridge_server.kit.headless.control import ListeningError, control_api
 from bridge_server.kit.headless.scan import ScanError, uri_in_picture
 from bridge_server.kit.testing.fake_node import open_fake_node
-from tests.headless.dapps import BRISK, FIRST, HELLO, PAGE, SECOND, dapp_at
+from tests.headless.dapps import BRISK, FIRST, HELLO, PAGE, SECOND, SIGN, dapp_at
 from tests.support.command import run_command
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 OTHER_PAGE = "https://other.example"
-SIGN = ("personal_sign", [HELLO, FIRST])
 URI = "wc:" + "5a" * 16 + "@1?bridge=https%3A%2F%2Fbridge.example&key=" + "0f" * 32
 
 
@@ -71,62 +70,52 @@ async def test_a_session_from_pairing_to_end(relay: RunningServer, generation: G
         session = paired["session"]
         place = f"/sessions/{session['id']}"
         await dapp.approval()
-        await dapp.call("personal_sign", [HELLO, FIRST])
+        await dapp.call(*SIGN)
         _, changed = await control("PATCH", place, {"accounts": [1], "chain_id": 5})
         _, listed = await control("GET", "/sessions")
         _, ended = await control("DELETE", place)
         _, calls = await control("GET", "/calls?state=answered")
         with pytest.raises(SessionEndedError):
-            await dapp.call("personal_sign", [HELLO, FIRST])
+            await dapp.call(*SIGN)
 
     has_page = generation in ("1.x", "2.x")
-    assert session["generation"] == generation
-    assert session["state"] == "approved"
+    assert (session["generation"], session["state"]) == (generation, "approved")
     assert session["dapp"] == {"name": "Example Dapp", "url": PAGE if has_page else ""}
     assert (session["accounts"], session["chain_id"]) == ([FIRST], 31337)
     assert (changed["session"]["accounts"], changed["session"]["chain_id"]) == ([SECOND], 5)
     assert listed["sessions"] == [changed["session"]]
     assert (ended["session"]["state"], ended["session"]["ended_by"]) == ("ended", "wallet")
     (call,) = calls["calls"]
-    assert call["session"] == session["id"]
-    assert (call["method"], call["params"], call["text"]) == ("personal_sign", [HELLO, FIRST], "hello")
-    assert call["origin"] == (PAGE if has_page else "Example Dapp")
+    assert (call["method"], call["params"], call["text"]) == (*SIGN, "hello")
+    assert (call["session"], call["origin"]) == (session["id"], PAGE if has_page else "Example Dapp")
     assert ["text", "hello"] in call["explanation"]
 
 
-@each_row(
-    ("verb", "body", "outcome"),
-    [
-        ("reject", {}, {"error": {"code": 4001, "message": "The user rejected the request."}}),
+async def test_calls_that_wait_are_decided() -> None:
+    rejection = {"code": 4001, "message": "The user rejected the request."}
+    decisions: list[tuple[str, Any, dict[str, Any]]] = [
+        ("reject", {}, {"error": rejection}),
         ("reject", {"code": 7, "message": "no"}, {"error": {"code": 7, "message": "no"}}),
         ("answer", {"result": [None, {"a": 1}]}, {"result": [None, {"a": 1}]}),
         ("answer", {"result": None}, {"result": None}),
-    ],
-)
-async def test_a_call_that_waits_is_decided(verb: str, body: Any, outcome: Any) -> None:
-    async with controlled(rules=["odd_method=ask"]) as (_, control):
-        asked = asyncio.create_task(control.ask("odd_method"))
-        _, waiting = await control("GET", "/calls?state=pending&method=odd_method&wait=60")
-        (call,) = waiting["calls"]
-        status, decided = await control("POST", f"/calls/{call['id']}/{verb}", body)
-        answer = await asked
-        again, problem = await control("POST", f"/calls/{call['id']}/{verb}", body)
+    ]
+    async with controlled(policy="ask", rules=["odd_method=ask"]) as (_, control):
+        for verb, body, outcome in decisions:
+            asked = asyncio.create_task(control.ask("odd_method"))
+            _, waiting = await control("GET", "/calls?state=pending&method=odd_method&wait=60")
+            (call,) = waiting["calls"]
+            status, decided = await control("POST", f"/calls/{call['id']}/{verb}", body)
+            assert (status, await asked) == (200, outcome)
+            assert {name: decided["call"][name] for name in outcome} == outcome
+            again, problem = await control("POST", f"/calls/{call['id']}/{verb}", body)
+            assert (again, problem["type"]) == (409, "urn:bridge-server:problem:call-decided")
 
-    assert (status, answer) == (200, outcome)
-    assert {name: decided["call"][name] for name in outcome} == outcome
-    assert (again, problem["type"]) == (409, "urn:bridge-server:problem:call-decided")
-
-
-async def test_a_call_that_waits_is_approved() -> None:
-    async with controlled(policy="ask") as (_, control):
         await control.ask("eth_requestAccounts")
         assert await control("GET", "/calls?state=pending&wait=0") == (200, {"calls": []})
-        asked = asyncio.create_task(control.ask("personal_sign", [HELLO, FIRST]))
+        asked = asyncio.create_task(control.ask(*SIGN))
         _, waiting = await control("GET", "/calls?state=pending&wait=60")
         await control("POST", f"/calls/{waiting['calls'][0]['id']}/approve")
-        answer = await asked
-
-    assert len(answer["result"]) == 132
+        assert len((await asked)["result"]) == 132
 
 
 async def test_rules_are_replaced_unless_one_of_them_cannot_be_read() -> None:
@@ -145,18 +134,18 @@ async def test_rules_are_replaced_unless_one_of_them_cannot_be_read() -> None:
 
     assert (refused, [error["pointer"] for error in problem["errors"]]) == (400, ["#/1", "#/2"])
     assert "'b=dance' cannot be used: 'dance' is no action" in problem["detail"]
-    assert (status, answer) == (200, {"rules": rules})
-    assert listed == (200, {"rules": rules})
+    assert (status, answer) == listed == (200, {"rules": rules})
     assert [unchanged, again, answers[0]] == [{"result": 0}, {"result": 0}, {"result": 1}]
     assert answers[1]["error"]["code"] == 4001
 
 
-@each_row(
-    ("method", "path", "body", "status", "said"),
-    [
+async def test_a_bad_request_is_a_problem() -> None:
+    away = "ethereum:wc-abc@1?name=Dapp&bridge=http%3A%2F%2F127.0.0.1%3A1&symKey=" + "A" * 43 + "="
+    requests: list[tuple[str, str, Any, int, str]] = [
         ("POST", "/pair", {"uri": "https://example.org"}, 400, "A pairing URI begins with"),
         ("POST", "/pair", b"[", 400, "not JSON"),
         ("POST", "/pair", {"uri": "wc:" + "a" * 9 + "@3"}, 400, "no known generation"),
+        ("POST", "/pair", {"uri": away}, 502, "bridge-failed: The bridge http://127.0.0.1:1 cannot be used"),
         ("PATCH", "/sessions/none", {"chain_id": 1}, 404, "no such session"),
         ("POST", "/calls/none/approve", None, 404, "no such call"),
         ("GET", "/calls?state=odd", None, 400, "must be one of deciding, pending"),
@@ -164,42 +153,25 @@ async def test_rules_are_replaced_unless_one_of_them_cannot_be_read() -> None:
         ("PUT", "/rules", {}, 400, "must be an array"),
         ("POST", "/calls", None, 405, "not for this method"),
         ("GET", "/nowhere", None, 404, "no such route"),
-    ],
-)
-async def test_a_bad_request_is_a_problem(method: str, path: str, body: Any, status: int, said: str) -> None:
-    async with controlled() as (wallet, control):
-        answered, problem = await control(method, path, body)
-
-    assert (answered, problem["status"]) == (status, status)
-    assert said in problem["detail"]
-    assert (wallet.sessions, wallet.calls) == ([], [])
-
-
-async def test_a_bridge_that_is_away_is_a_502() -> None:
-    uri = "ethereum:wc-abc@1?name=Dapp&bridge=http%3A%2F%2F127.0.0.1%3A1&symKey=" + "A" * 43 + "="
+    ]
     hasty = Pace(patience_seconds=0.05, first_retry_seconds=0.01)
     async with controlled(pace=hasty) as (wallet, control):
-        status, problem = await control("POST", "/pair", {"uri": uri})
+        for method, path, body, status, said in requests:
+            answered, problem = await control(method, path, body)
+            assert (answered, problem["status"]) == (status, status), path
+            assert said in f"{problem['type']}: {problem['detail']}"
+        assert (wallet.sessions, wallet.calls) == ([], [])
 
-    assert (status, problem["type"]) == (502, "urn:bridge-server:problem:bridge-failed")
-    assert wallet.sessions == []
 
-
-@each_row(
-    ("headers", "status"),
-    [
-        ({"Authorization": "Bearer wrong"}, 401),
-        ({"Authorization": ""}, 401),
-        ({"Host": "evil.example"}, 403),
-        ({"Host": "[::1"}, 403),
-        ({"Host": "localhost:1"}, 200),
-    ],
-)
-async def test_only_this_machine_and_only_with_the_token(headers: dict[str, str], status: int) -> None:
+async def test_only_this_machine_and_only_with_the_token() -> None:
     async with controlled() as (_, control):
-        answered, _ = await control("GET", "/sessions", headers=headers)
-
-    assert answered == status
+        for name, value, status in (
+            *(("Authorization", each, 401) for each in ("Bearer wrong", "")),
+            *(("Host", each, 403) for each in ("evil.example", "[::1")),
+            ("Host", "localhost:1", 200),
+        ):
+            answered, _ = await control("GET", "/sessions", headers={name: value})
+            assert answered == status, value
 
 
 async def test_the_control_api_listens_on_loopback_alone() -> None:
@@ -241,10 +213,9 @@ async def events_of(control: Control) -> AsyncIterator[AsyncIterator[dict[str, A
 async def test_events_tell_what_happens(relay: RunningServer) -> None:
     async with controlled() as (_, control), dapp_at(relay.url, "1.x") as dapp, events_of(control) as events:
         await control("POST", "/pair", {"uri": dapp.uri})
-        await dapp.call("personal_sign", [HELLO, FIRST])
+        await dapp.call(*SIGN)
         await dapp.end()
         told = [await anext(events) for _number in range(4)]
-
     assert [event["event"] for event in told] == ["paired", "session", "answer", "ended"]
     assert told[2]["call"]["state"] == "answered"
 
@@ -259,43 +230,44 @@ async def test_the_stream_ends_with_the_wallet() -> None:
             await response.content.read()
 
 
-async def test_a_page_sees_no_account_and_has_nothing_signed_before_it_is_connected() -> None:
-    async with controlled() as (wallet, control):
-        accounts = await control.ask("eth_accounts")
-        permissions = await control.ask("wallet_getPermissions")
-        signed = await control.ask(*SIGN)
-        switched = await control.ask("wallet_switchEthereumChain", [{"chainId": "0x1"}])
-        chain = await control.ask("eth_chainId")
-        network = await control.ask("net_version")
-        listed = wallet.sessions
-
-    assert (accounts, permissions) == ({"result": []}, {"result": []})
-    assert (signed["error"]["code"], switched["error"]["code"]) == (4100, 4100)
-    assert (chain, network) == ({"result": "0x7a69"}, {"result": "31337"})
-    assert listed == []
-
-
 @each_row("method", ["eth_requestAccounts", "wallet_requestPermissions"])
-async def test_a_page_that_asks_is_connected_and_its_messages_are_signed(method: str) -> None:
+async def test_a_page_signs_with_accounts_of_its_session_once_it_asks_until_it_revokes_them(
+    method: str,
+) -> None:
     params: list[Any] = [{"eth_accounts": {}}] if method == "wallet_requestPermissions" else []
     async with controlled() as (wallet, control):
-        connected = await control.ask(method, params)
-        accounts = await control.ask("eth_accounts")
-        signed = await control.ask(*SIGN)
-        other = await control.ask(*SIGN, origin=OTHER_PAGE)
-        (session,) = wallet.sessions
+        assert await control.ask("eth_accounts") == {"result": []}
+        assert await control.ask("wallet_getPermissions") == {"result": []}
+        refused = [
+            await control.ask(*SIGN),
+            await control.ask("wallet_switchEthereumChain", [{"chainId": "0x1"}]),
+        ]
+        assert await control.ask("eth_chainId") == {"result": "0x7a69"}
+        assert await control.ask("net_version") == {"result": "31337"}
+        assert wallet.sessions == []
 
-    expected = [FIRST] if method == "eth_requestAccounts" else connected["result"]
-    assert (connected["result"], accounts["result"]) == (expected, [FIRST])
-    assert (len(signed["result"]), other["error"]["code"]) == (132, 4100)
-    assert (session.generation, session.dapp.name, session.origin) == ("page", "Example", PAGE)
+        connected = await control.ask(method, params)
+        assert await control.ask("eth_accounts") == {"result": [FIRST]}
+        assert method == "wallet_requestPermissions" or connected == {"result": [FIRST]}
+        assert len((await control.ask(*SIGN))["result"]) == 132
+        (session,) = wallet.sessions
+        assert (session.generation, session.dapp.name, session.origin) == ("page", "Example", PAGE)
+        refused += [
+            await control.ask(*SIGN, origin=OTHER_PAGE),
+            await control.ask("personal_sign", [HELLO, SECOND]),
+        ]
+        unreadable = await control.ask("personal_sign", [HELLO])
+        assert await control.ask("wallet_revokePermissions", [{"eth_accounts": {}}]) == {"result": None}
+        refused.append(await control.ask(*SIGN))
+        assert await control.ask("eth_requestAccounts") == {"result": [FIRST]}
+
+    assert [each["error"]["code"] for each in (*refused, unreadable)] == [*[4100] * 5, -32602]
 
 
 async def test_a_page_is_rejected_and_may_ask_again() -> None:
     async with controlled(session="reject") as (wallet, control):
         answers = [await control.ask("eth_requestAccounts") for _number in range(2)]
         signed = await control.ask(*SIGN)
-
     assert [answer["error"]["code"] for answer in answers] == [4001, 4001]
     assert signed["error"]["code"] == 4100
     assert wallet.sessions == []
@@ -305,24 +277,9 @@ async def test_a_page_waits_for_the_test_to_approve_its_session() -> None:
     async with controlled(session="ask") as (_, control), events_of(control) as events:
         asked = [asyncio.create_task(control.ask("eth_requestAccounts")) for _number in range(2)]
         session = (await anext(events))["session"]
+        assert session["state"] == "proposed"
         await control("POST", f"/sessions/{session['id']}/approve")
-        answers = await asyncio.gather(*asked)
-
-    assert session["state"] == "proposed"
-    assert answers == [{"result": [FIRST]}] * 2
-
-
-async def test_only_accounts_of_the_session_sign_until_the_page_revokes_its_permissions() -> None:
-    async with controlled() as (_, control):
-        await control.ask("eth_requestAccounts")
-        refused = await control.ask("personal_sign", [HELLO, SECOND])
-        unreadable = await control.ask("personal_sign", [HELLO])
-        assert await control.ask("wallet_revokePermissions", [{"eth_accounts": {}}]) == {"result": None}
-        revoked = await control.ask(*SIGN)
-        again = await control.ask("eth_requestAccounts")
-
-    codes = [each["error"]["code"] for each in (refused, unreadable, revoked)]
-    assert (codes, again) == ([4100, -32602, 4100], {"result": [FIRST]})
+        assert await asyncio.gather(*asked) == [{"result": [FIRST]}] * 2
 
 
 async def test_changes_of_the_session_are_events_of_the_provider() -> None:
@@ -362,19 +319,16 @@ async def test_a_call_that_hangs_is_over_with_its_session() -> None:
 
 
 async def test_reading_methods_go_to_the_node_and_methods_that_sign_there_never() -> None:
-    async with open_fake_node() as node:
+    async with open_fake_node() as node, controlled(node_url=node.url) as (_, control):
         node.results["eth_blockNumber"] = "0x10"
-        async with controlled(node_url=node.url) as (_, control):
-            read = await control.ask("eth_blockNumber")
-            missing = await control.ask("odd_method")
-            refused = await control.ask("personal_newAccount", ["secret"])
-    async with controlled() as (_, control):
-        without = await control.ask("eth_blockNumber")
+        assert await control.ask("eth_blockNumber") == {"result": "0x10"}
+        for method in ("odd_method", "personal_newAccount"):
+            assert (await control.ask(method, ["secret"]))["error"]["code"] == -32601
+        assert "personal_newAccount" not in node.methods
 
-    assert read == {"result": "0x10"}
-    assert (missing["error"]["code"], refused["error"]["code"]) == (-32601, -32601)
-    assert (without["error"]["code"], "--node-url" in without["error"]["message"]) == (4900, True)
-    assert "personal_newAccount" not in node.methods
+    async with controlled() as (_, control):
+        without = (await control.ask("eth_blockNumber"))["error"]
+    assert (without["code"], "--node-url" in without["message"]) == (4900, True)
 
 
 def qr_code(text: str) -> Image.Image:
@@ -399,22 +353,17 @@ def test_the_uri_of_a_qr_code_is_found(mode: str) -> None:
 def test_the_uri_is_found_in_grey_of_16_bits(dark: int, bright: int) -> None:
     code = qr_code(URI)
     pixels = b"".join(bytes([0, bright if value else dark]) for value in code.tobytes())  # low byte first
-
     assert uri_in_picture(png(Image.frombytes("I;16", code.size, pixels))) == URI
 
 
-@each_row(
-    ("content", "said"),
-    [
-        (b"<!DOCTYPE html>", "the picture is no PNG that can be read: give a screenshot"),
-        (png(qr_code(URI), "GIF"), "the picture is no PNG that can be read: give a screenshot"),
-        (png(qr_code(URI))[:200], "broken off or damaged"),
-        (png(Image.new("1", (8_000, 8_000))), "8000 times 8000 pixels, which is none or too many"),
-        (png(qr_code("https://example.org")), "not one of a pairing URI"),
-        (png(Image.new("L", (8, 8))), "no QR code that can be read"),
-    ],
-    ids=["page", "gif", "truncated", "bomb", "other code", "no code"],
-)
+@each_row(("content", "said"), [
+    (b"<!DOCTYPE html>", "the picture is no PNG that can be read: give a screenshot"),
+    (png(qr_code(URI), "GIF"), "the picture is no PNG that can be read: give a screenshot"),
+    (png(qr_code(URI))[:200], "broken off or damaged"),
+    (png(Image.new("1", (8_000, 8_000))), "8000 times 8000 pixels, which is none or too many"),
+    (png(qr_code("https://example.org")), "not one of a pairing URI"),
+    (png(Image.new("L", (8, 8))), "no QR code that can be read"),
+], ids=["page", "gif", "truncated", "bomb", "other code", "no code"])  # fmt: skip
 def test_a_picture_without_a_uri(content: bytes, said: str) -> None:
     with pytest.raises(ScanError, match=said):
         uri_in_picture(content)
@@ -426,7 +375,6 @@ async def test_pairing_by_a_picture_over_the_control_api(relay: RunningServer) -
         picture = png(qr_code(dapp.uri))
         status, paired = await control("POST", "/pair", picture, headers=headers)
         broken, problem = await control("POST", "/pair", b"\x89PNG", headers=headers)
-
     assert (status, paired["session"]["state"]) == (200, "approved")
     assert (broken, "no PNG" in problem["detail"]) == (400, True)
 
@@ -436,7 +384,6 @@ async def test_a_missing_library_is_named(library: str, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, library, None)  # as where it is not installed
     async with controlled() as (_, control):
         status, problem = await control("POST", "/pair", b"", headers={"Content-Type": "image/png"})
-
     assert (status, "python -m pip install zxing-cpp pillow" in problem["detail"]) == (415, True)
 
 
@@ -445,5 +392,4 @@ def test_the_command_reads_a_picture(tmp_path: Path) -> None:
     uri = URI.replace("https%3A%2F%2Fbridge.example", "http%3A%2F%2F127.0.0.1%3A1")
     picture.write_bytes(png(qr_code(uri)))
     finished = run_command("wallet", "--scan", picture, "--quiet")
-
     assert (finished.exit_code, "http://127.0.0.1:1 cannot be used" in finished.err) == (1, True)
