@@ -1,7 +1,5 @@
 """The bridge's table, row by row, its greeting, ids in its paths, and payloads byte for byte."""
 
-from dataclasses import dataclass
-from itertools import product
 from uuid import UUID
 
 from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
@@ -10,74 +8,51 @@ from tests.support.asking import ask, pointers
 from tests.support.bridge_client import BridgeClient
 from tests.support.rows import each_row
 
-_JSON = "application/json"
-_TEXT = "text/plain; charset=utf-8"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row. CALL is a call with a status, PENDING one without; FRESH is a session without details.
-
-    NEW is the id told, TOMORROW a day ahead, SOON an hour. `told_07` is what generation 0.7 is told, where
-    that differs.
-    """
-
-    method: str
-    path: str
-    sent: bytes | None
-    status: int
-    content_type: str | None
-    told: str
-    told_07: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path} {self.status}"
-
-
-_INFO = f'{{"name":"{NAME}","repository":"{REPOSITORY}","version":"{VERSION}"}}'
-_GREETING = f"Hello World, this is {NAME} v{VERSION}"
-_PAYLOAD = b'{"encryptionPayload":"e"}'
 _UPDATE = b'{"encryptionPayload":"e","push":{"type":"t","token":"k","webhook":"https://w.example"}}'
-_CALL = b'{"encryptionPayload":"e","dappName":"d"}'
-_HOOK = b'{"topic":"SESSION","webhook":"https://w.example"}'
-
-ROWS = [
-    Row(
-        *("POST", "/session/new", None, 200, _JSON, '{"sessionId":"NEW"}'),
-        '{"sessionId":"NEW","expires":TOMORROW}',
-    ),
-    Row("GET", "/session/FRESH", None, 204, None, ""),
-    Row(
-        *("GET", "/session/SESSION", None, 200, _JSON, '{"encryptionPayload":"approval"}'),
+# What is asked and sent, and the answer; what generation 0.7 is told, where that differs. CALL is a call with
+# a status, PENDING one without; FRESH is a session without details. NEW is the id told, TOMORROW a day ahead,
+# SOON an hour.
+ROWS: list[tuple[str, bytes | None, str, str]] = [
+    ("POST /session/new", None, '{"sessionId":"NEW"}', '{"sessionId":"NEW","expires":TOMORROW}'),
+    ("GET /session/FRESH", None, "", ""),
+    (
+        *("GET /session/SESSION", None, '{"encryptionPayload":"approval"}'),
         '{"data":{"encryptionPayload":"approval","expires":TOMORROW}}',
     ),
-    Row("PUT", "/session/SESSION", _UPDATE, 200, _JSON, '{"expires":TOMORROW}'),
-    Row("DELETE", "/session/SESSION", None, 200, _JSON, '{"success":true}'),
-    Row("POST", "/session/SESSION/call/new", _CALL, 200, _JSON, '{"callId":"NEW"}'),
-    Row(
-        *("GET", "/session/SESSION/call/CALL", None, 200, _JSON, '{"encryptionPayload":"first"}'),
+    ("PUT /session/SESSION", _UPDATE, '{"expires":TOMORROW}', ""),
+    ("DELETE /session/SESSION", None, '{"success":true}', ""),
+    ("POST /session/SESSION/call/new", b'{"encryptionPayload":"e","dappName":"d"}', '{"callId":"NEW"}', ""),
+    (
+        *("GET /session/SESSION/call/CALL", None, '{"encryptionPayload":"first"}'),
         '{"data":{"encryptionPayload":"first","expires":SOON}}',
     ),
-    Row(
-        *("GET", "/session/SESSION/calls", None, 200, _JSON, '{"PENDING":{"encryptionPayload":"second"}}'),
+    (
+        *("GET /session/SESSION/calls", None, '{"PENDING":{"encryptionPayload":"second"}}'),
         '{"data":{"PENDING":{"encryptionPayload":"second"}}}',
     ),
-    Row("GET", "/session/FRESH/calls", None, 200, _JSON, "{}", '{"data":{}}'),
-    Row("POST", "/call-status/PENDING/new", _PAYLOAD, 200, _JSON, '{"success":true}'),
-    Row("GET", "/call-status/PENDING", None, 204, None, ""),
-    Row(
-        *("GET", "/call-status/CALL", None, 200, _JSON, '{"encryptionPayload":"status"}'),
+    ("GET /session/FRESH/calls", None, "{}", '{"data":{}}'),
+    ("POST /call-status/PENDING/new", b'{"encryptionPayload":"e"}', '{"success":true}', ""),
+    ("GET /call-status/PENDING", None, "", ""),
+    (
+        *("GET /call-status/CALL", None, '{"encryptionPayload":"status"}'),
         '{"data":{"encryptionPayload":"status","expires":SOON}}',
     ),
-    Row("GET", "/hello", None, 200, _TEXT, _GREETING),
-    Row("GET", "/info", None, 200, _JSON, _INFO),
-    Row("POST", "/subscribe", _HOOK, 200, _JSON, '{"success":true}'),
+    ("GET /hello", None, f"Hello World, this is {NAME} v{VERSION}", ""),
+    ("GET /info", None, f'{{"name":"{NAME}","repository":"{REPOSITORY}","version":"{VERSION}"}}', ""),
+    ("POST /subscribe", b'{"topic":"SESSION","webhook":"https://w.example"}', '{"success":true}', ""),
 ]
 
 
-@each_row(("row", "prefix"), product(ROWS, ["", V07_PATH]), ids=str)
-async def test_a_row_is_answered_to_the_letter(bridge: BridgeClient, row: Row, prefix: str) -> None:
-    told = row.told if not prefix or row.told_07 is None else row.told_07
+@each_row(
+    ("asked", "sent", "told", "prefix"),
+    [
+        *((asked, sent, told, "") for asked, sent, told, _ in ROWS),
+        *((asked, sent, told_07 or told, V07_PATH) for asked, sent, told, told_07 in ROWS),
+    ],
+)
+async def test_a_row_is_answered_to_the_letter(
+    bridge: BridgeClient, asked: str, sent: bytes | None, told: str, prefix: str
+) -> None:
     session_id = await bridge.open_session()
     await bridge.update(session_id)
     call_id, pending = [await bridge.request_call(session_id, payload) for payload in ("first", "second")]
@@ -92,17 +67,18 @@ async def test_a_row_is_answered_to_the_letter(bridge: BridgeClient, row: Row, p
             text = text.replace(name, value)
         return text
 
-    sent = None if row.sent is None else filled(row.sent.decode()).encode()
-    answer = await ask(bridge.server, row.method, prefix + filled(row.path), sent)
+    method, path = filled(asked).split()
+    body = None if sent is None else filled(sent.decode()).encode()
+    answer = await ask(bridge.server, method, prefix + path, body)
 
-    assert (answer.status, answer.headers.get("Content-Type")) == (row.status, row.content_type)
-    assert ("Content-Length" in answer.headers) == (row.status != 204)
-    body = answer.body.decode()
-    names["NEW"] = body.split('"')[3] if "NEW" in told else ""
-    assert body == filled(told)
-    if names["NEW"]:
+    content_type = "text/plain; charset=utf-8" if path == "/hello" else "application/json"
+    head = (answer.status, answer.headers.get("Content-Type"), "Content-Length" in answer.headers)
+    assert head == ((200, content_type, True) if told else (204, None, False))
+    if "NEW" in told:
+        names["NEW"] = answer.body.decode().split('"')[3]
         assert str(UUID(names["NEW"])) == names["NEW"]
         assert UUID(names["NEW"]).version == 7
+    assert answer.body.decode() == filled(told)
 
 
 async def test_no_other_path_is_one_of_generation_0_7(bridge: BridgeClient) -> None:
@@ -113,28 +89,28 @@ async def test_no_other_path_is_one_of_generation_0_7(bridge: BridgeClient) -> N
 
 # Ids in paths: capabilities of up to 128 characters; what does not look like one names nothing.
 
-PLACES = [
-    ("GET", "/session/{}"),
-    ("PUT", "/session/{}"),
-    ("DELETE", "/session/{}"),
-    ("GET", "/session/{}/calls"),
-    ("POST", "/session/{}/call/new"),
-    ("GET", "/session/{}/call/0192"),
-    ("GET", "/session/KNOWN/call/{}"),
-    ("GET", "/call-status/{}"),
-    ("POST", "/call-status/{}/new"),
-]
-ODD_IDS = [
-    "", "%00", "%ff", "%2f", "%2e%2e", "%20", "%0d%0aX-Injected:%201", "%D9%A3", "..", "%7Bx%7D", "a;b",
-    "%zz", "a%2Fcalls", "'%20OR%201=1--", "a" * 128, "a" * 129, "a" * 2_000,
-]  # fmt: skip
 
-
-@each_row("odd_id", ODD_IDS)
+@each_row(
+    "odd_id",
+    [
+        *("", "%00", "%ff", "%2f", "%2e%2e", "%20", "%0d%0aX-Injected:%201", "%D9%A3", "..", "%7Bx%7D"),
+        *("a;b", "%zz", "a%2Fcalls", "'%20OR%201=1--", "a" * 128, "a" * 129, "a" * 2_000),
+    ],
+)
 async def test_an_id_that_names_nothing_is_answered_with_a_problem(
     bridge: BridgeClient, session_id: str, odd_id: str
 ) -> None:
-    for method, place in PLACES:
+    for method, place in (
+        ("GET", "/session/{}"),
+        ("PUT", "/session/{}"),
+        ("DELETE", "/session/{}"),
+        ("GET", "/session/{}/calls"),
+        ("POST", "/session/{}/call/new"),
+        ("GET", "/session/{}/call/0192"),
+        ("GET", "/session/KNOWN/call/{}"),
+        ("GET", "/call-status/{}"),
+        ("POST", "/call-status/{}/new"),
+    ):
         path = place.replace("KNOWN", session_id).format(odd_id)
 
         answer = await ask(bridge.server, method, path, b'{"encryptionPayload":"","dappName":"Dapp"}')
@@ -143,15 +119,10 @@ async def test_an_id_that_names_nothing_is_answered_with_a_problem(
         answer.problem(405 if answer.status == 405 else 404)
 
 
-async def test_an_id_may_be_percent_encoded(bridge: BridgeClient, session_id: str) -> None:
-    encoded = "".join(f"%{ord(letter):02x}" for letter in session_id)
-
-    assert (await bridge.session(encoded)).status == 204
-
-
-async def test_the_case_of_an_id_matters(bridge: BridgeClient) -> None:
+async def test_an_id_may_be_percent_encoded_and_its_case_matters(bridge: BridgeClient) -> None:
     session_id = next(i for i in [await bridge.open_session() for _ in range(20)] if i.upper() != i)
 
+    assert (await bridge.session("".join(f"%{ord(letter):02x}" for letter in session_id))).status == 204
     (await bridge.session(session_id.upper())).problem(404)
 
 
@@ -187,39 +158,24 @@ TEXTS = [
 ]
 
 
-async def _through_the_session(bridge: BridgeClient, text: bytes) -> list[bytes]:
-    session_id = await bridge.open_session()
-    await bridge.update(session_id, "earlier")
-    await bridge.session(session_id)
-    body = b'{"push":null,"encryptionPayload":' + text + b"}"
-    await ask(bridge.server, "PUT", f"/session/{session_id}", body)
-    return [(await bridge.session(session_id)).body, (await bridge.session(session_id)).body]
-
-
-async def _through_a_call(bridge: BridgeClient, text: bytes) -> list[bytes]:
-    session_id = await bridge.open_session()
-    body = b'\r\n{ "encryptionPayload"  :\t' + text + b' , "dappName":"Dapp" }\n'
-    call_id = (await ask(bridge.server, "POST", f"/session/{session_id}/call/new", body)).json["callId"]
-    all_calls = (await bridge.calls(session_id)).body
-    one, end = b'{"' + call_id.encode() + b'":', b"}"
-    assert all_calls.startswith(one)
-    assert all_calls.endswith(end)
-    return [(await bridge.call(session_id, call_id)).body, all_calls[len(one) : -len(end)]]
-
-
-async def _through_a_status(bridge: BridgeClient, text: bytes) -> list[bytes]:
-    call_id = await bridge.request_call(await bridge.open_session())
-    body = b'{"unknown":{"x":[1.0]},"encryptionPayload":' + text + b',"more":"y"}'
-    await ask(bridge.server, "POST", f"/call-status/{call_id}/new", body)
-    return [(await bridge.status(call_id)).body, (await bridge.status(call_id)).body]
-
-
 @each_row("text", TEXTS, ids=range(len(TEXTS)))
 async def test_a_payload_comes_back_byte_for_byte(bridge: BridgeClient, text: str) -> None:
-    for exchange in (_through_the_session, _through_a_call, _through_a_status):
-        bodies = await exchange(bridge, text.encode())
+    session_id = await bridge.open_session()
+    payload = b'"encryptionPayload":' + text.encode()
+    await bridge.update(session_id, "earlier")
+    await bridge.session(session_id)
+    await ask(bridge.server, "PUT", f"/session/{session_id}", b'{"push":null,%b}' % payload)
+    call = b'\r\n{ "encryptionPayload"  :\t%b , "dappName":"Dapp" }\n' % text.encode()
+    path = f"/session/{session_id}/call/new"
+    call_id = (await ask(bridge.server, "POST", path, call)).json["callId"]
+    calls = (await bridge.calls(session_id)).body
+    status = b'{"unknown":{"x":[1.0]},%b,"more":"y"}' % payload
+    await ask(bridge.server, "POST", f"/call-status/{call_id}/new", status)
 
-        assert bodies == [b'{"encryptionPayload":' + text.encode() + b"}"] * 2
+    assert calls == b'{"%b":{%b}}' % (call_id.encode(), payload)
+    for _ in range(2):
+        for read in (bridge.session(session_id), bridge.call(session_id, call_id), bridge.status(call_id)):
+            assert (await read).body == b"{%b}" % payload
 
 
 @each_row("text", ["null", "1", "-0.5", "1e400", "true", "false", "[]", '["payload"]', None])
@@ -228,18 +184,16 @@ async def test_a_payload_is_required_and_is_a_string_or_an_object(
 ) -> None:
     session_id = await bridge.open_session()
     call_id = await bridge.request_call(session_id)
-    payload = b'"EncryptionPayload":""' if text is None else b'"encryptionPayload":' + text.encode()
+    payload = '"EncryptionPayload":""' if text is None else f'"encryptionPayload":{text}'
+    body = f'{{{payload},"dappName":"Dapp"}}'.encode()
     for method, path in (
         ("PUT", f"/session/{session_id}"),
         ("POST", f"/session/{session_id}/call/new"),
         ("POST", f"/call-status/{call_id}/new"),
     ):
-        body = b"{" + payload + b',"dappName":"Dapp"}'
-
         problem = (await ask(bridge.server, method, path, body)).problem(400)
 
         if text != "1e400":  # no number of any parser's: the body is refused as a whole
             assert pointers(problem) == ["#/encryptionPayload"]
-    assert (await bridge.session(session_id)).status == 204
-    assert (await bridge.status(call_id)).status == 204
+    assert (await bridge.session(session_id)).status == (await bridge.status(call_id)).status == 204
     assert await bridge.pending(session_id) == [call_id]

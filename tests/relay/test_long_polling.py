@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,36 +13,30 @@ from yarl import URL
 
 from bridge_server.web.prefer import preferred_seconds
 from tests.relay.polls import POLLS, Poll
-from tests.support.asking import METRICS_TOKEN, Answer, ask, figure, until_waiting
+from tests.support.asking import METRICS_TOKEN, Answer, figure, until_waiting
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import PassTime
 from tests.support.loads import SOMEBODY, client, get
 from tests.support.needs import SLOW
 from tests.support.rows import each_row
 from tests.support.server import running_server
-from tests.support.waiting import eventually
-
-# Waiting for what is not there yet: `Prefer: wait=N` or `?wait=N` on the three reads that are polled.
+from tests.support.waiting import eventually, turns
 
 
-async def test_a_poll_without_a_wait_is_answered_at_once(poll: Poll) -> None:
-    before = await poll.read()
-    body = await poll.happen()
-    after = await poll.read()
-
-    assert (before.status, before.body) == poll.empty
-    assert (after.status, after.body) == (200, body)
-    for answer in (before, after):
+async def test_a_poll_without_a_wait_or_with_a_value_is_answered_at_once(poll: Poll) -> None:
+    async def check(expected: tuple[int, bytes], query: str = "", **headers: str) -> None:
+        answer = await poll.read(query, **headers)
+        assert (answer.status, answer.body) == expected
+        assert answer.headers.get("Preference-Applied") == headers.get("Prefer")
         assert answer.headers["Vary"] == "Prefer"
-        assert "Preference-Applied" not in answer.headers
 
-
-@each_row("query", ["?wait=0", ""])
-async def test_a_wait_of_nothing_is_no_wait(poll: Poll, query: str) -> None:
-    answer = await (poll.read(query) if query else poll.read(Prefer="wait=0"))
-
-    assert (answer.status, answer.body) == poll.empty
-    assert answer.headers.get("Preference-Applied") == (None if query else "wait=0")
+    await check(poll.empty)
+    await check(poll.empty, "?wait=0")
+    await check(poll.empty, Prefer="wait=0")
+    happened = (200, await poll.happen())
+    await check(happened)
+    for _ in range(2):
+        await check(happened, Prefer="wait=20")
 
 
 @each_row(("query", "headers"), [("", {"Prefer": "wait=20"}), ("?wait=20", {})], empties=True)
@@ -61,26 +56,10 @@ async def test_a_wait_wakes_with_what_happened(
         await until_waiting(bridge.server, 0)
 
 
-async def test_a_value_that_is_there_already_is_answered_at_once(poll: Poll) -> None:
-    body = await poll.happen()
-
-    for _ in range(2):
-        answer = await poll.read(Prefer="wait=20")
-
-        assert (answer.status, answer.body) == (200, body)
-        assert answer.headers["Preference-Applied"] == "wait=20"
-
-
-async def test_a_session_that_ends_meanwhile_is_404(poll: Poll) -> None:
+async def test_a_session_that_ends_meanwhile_is_404_and_is_not_waited_for(poll: Poll) -> None:
     async with poll.waiting(Prefer="wait=20") as waiting:
         await poll.bridge.end(poll.session_id)
-        answer = await waiting
-
-    answer.problem(404)
-
-
-async def test_an_unknown_id_is_not_waited_for(poll: Poll) -> None:
-    await poll.bridge.end(poll.session_id)
+        (await waiting).problem(404)
 
     (await poll.read(Prefer="wait=20")).problem(404)
     (await poll.read("?wait=20")).problem(404)
@@ -100,24 +79,20 @@ async def test_a_wait_ends_as_a_poll_without_one_would_and_never_later_than_allo
         assert applied == ["wait=1"] * 3 + [None] * 3
 
 
-@each_row(("asked", "applied"), [(24, 24), (25, 25), (26, 25), (10**10, 25), (10**30, 25)])
-async def test_a_wait_of_any_length_is_capped(
-    bridge: BridgeClient, session_id: str, asked: int, applied: int
-) -> None:
+async def test_a_wait_of_any_length_is_capped(bridge: BridgeClient, session_id: str) -> None:
     await bridge.update(session_id)
+    applied = {}
+    for asked in (24, 25, 26, 10**10, 10**30):
+        answer = await bridge.get(f"/session/{session_id}", {"Prefer": f"wait={asked}"})
+        applied[asked] = answer.headers["Preference-Applied"]
+        assert (await bridge.get(f"/session/{session_id}?wait={asked}")).status == 200
 
-    answer = await bridge.get(f"/session/{session_id}", {"Prefer": f"wait={asked}"})
-
-    assert answer.headers["Preference-Applied"] == f"wait={applied}"
-    assert (await bridge.get(f"/session/{session_id}?wait={asked}")).status == 200
+    assert applied == {24: "wait=24", **dict.fromkeys((25, 26, 10**10, 10**30), "wait=25")}
 
 
-@each_row("wait", ["", "-1", "1.5", "1s", "soon", "+1", "%201", "1%20", "%ff", "%D9%A3", "1,2", "%00"])
-async def test_a_malformed_query_is_400(bridge: BridgeClient, wait: str) -> None:
-    for poll in [await make(bridge) for make in POLLS.values()]:
-        answer = await poll.read(f"?wait={wait}")
-
-        answer.problem(400)
+async def test_a_malformed_query_is_400(poll: Poll) -> None:
+    for wait in ("", "-1", "1.5", "1s", "soon", "+1", "%201", "1%20", "%ff", "%D9%A3", "1,2", "%00"):
+        (await poll.read(f"?wait={wait}")).problem(400)
 
 
 async def test_a_change_of_another_key_does_not_wake_a_waiter(poll: Poll) -> None:
@@ -125,15 +100,13 @@ async def test_a_change_of_another_key_does_not_wake_a_waiter(poll: Poll) -> Non
     async with poll.waiting(Prefer="wait=20") as waiting:
         other = await bridge.open_session()
         await bridge.update(other)
-        call_id = await bridge.request_call(other)
-        await bridge.answer(call_id)
+        await bridge.answer(await bridge.request_call(other))
         await bridge.end(other)
         assert not waiting.done()
 
         body = await poll.happen()
-        answer = await waiting
 
-    assert answer.body == body
+        assert (await waiting).body == body
 
 
 async def test_every_waiter_of_one_key_is_woken(poll: Poll) -> None:
@@ -163,9 +136,6 @@ def test_a_preference_is_what_stands_between_commas(preferences: str, seconds: i
     assert preferred_seconds(preferences) == seconds
 
 
-# Clients that wait: many at once, gone without a word, and there when the server stops.
-
-
 async def test_a_client_that_disconnects_is_forgotten(poll: Poll) -> None:
     async with poll.waiting(Prefer="wait=20") as waiting:
         waiting.cancel()
@@ -179,9 +149,9 @@ async def test_a_stopping_server_answers_waiting_polls_as_if_their_time_were_ove
     async with aiohttp.ClientSession() as client, asyncio.timeout(24):
         async with running_server(tmp_path, metrics_token=METRICS_TOKEN) as server:
             polls = [await make(BridgeClient(server)) for make in POLLS.values()]
-            prefer = {"Prefer": "wait=25"}
+            beside = replace(server, client=client)  # which outlives the server
             waiting = [
-                asyncio.create_task(ask(server, "GET", poll.path, headers=prefer, client=client))
+                asyncio.create_task(BridgeClient(beside).get(poll.path, {"Prefer": "wait=25"}))
                 for poll in polls
             ]
             await until_waiting(server, len(polls))
@@ -194,44 +164,30 @@ async def test_a_stopping_server_answers_waiting_polls_as_if_their_time_were_ove
 # No wake-up is lost, however a poll and the change that it waits for meet.
 
 _ROUNDS = 300 if SLOW else 60
-_AT_ONCE = 10
-
-
-async def _meet(poll: Poll, head_start: int) -> tuple[Answer, bytes]:
-    """Poll and change at the same moment, the one so many turns of the event loop before the other."""
-
-    async def late(turns: int) -> None:
-        for _ in range(turns):
-            await asyncio.sleep(0)
-
-    async def read() -> Answer:
-        await late(-head_start)
-        return await poll.read(Prefer="wait=20")
-
-    async def happen() -> bytes:
-        await late(head_start)
-        return await poll.happen()
-
-    return await asyncio.gather(read(), happen())
 
 
 @each_row("make", POLLS.values(), ids=POLLS.keys())
 async def test_a_change_that_meets_a_poll_is_never_lost(
     bridge: BridgeClient, make: Callable[[BridgeClient], Awaitable[Poll]]
 ) -> None:
-    for first in range(0, _ROUNDS, _AT_ONCE):
-        polls = [await make(bridge) for _ in range(_AT_ONCE)]
+    async def meet(poll: Poll, head_start: int) -> None:
+        """Poll and change, the one so many turns of the event loop before the other."""
 
-        meetings = await asyncio.gather(
-            *(_meet(poll, (first + number) % 61 - 30) for number, poll in enumerate(polls))
-        )
+        async def read() -> Answer:
+            await turns(-head_start)
+            return await poll.read(Prefer="wait=20")
 
-        assert [answer.status for answer, _ in meetings] == [200] * _AT_ONCE
-        assert [answer.body for answer, _ in meetings] == [body for _, body in meetings]
+        async def happen() -> bytes:
+            await turns(head_start)
+            return await poll.happen()
+
+        answer, body = await asyncio.gather(read(), happen())
+        assert (answer.status, answer.body) == (200, body)
+
+    for first in range(0, _ROUNDS, 10):
+        polls = [await make(bridge) for _ in range(10)]
+        await asyncio.gather(*(meet(poll, (first + number) % 61 - 30) for number, poll in enumerate(polls)))
     await until_waiting(bridge.server, 0)
-
-
-# Wallets that ask for their calls and do not read them: what is in memory for them is bounded.
 
 
 @pytest.mark.sqlite("answers are shared by the read cache")
@@ -242,10 +198,11 @@ async def test_a_list_that_many_do_not_read_is_in_memory_once(
     tmp_path: Path, path: str, pass_time: PassTime
 ) -> None:
     list_bytes, window_bytes = 25 * 60_000, 70_000
-    settings: dict[str, Any] = {"max_address_unread_bytes": 3 * list_bytes, "unread_timeout": 60}
-    async with running_server(
-        tmp_path / "data", metrics_token=METRICS_TOKEN, quota_exempt="127.0.0.1/32", **settings
-    ) as server:
+    settings: dict[str, Any] = {
+        "max_address_unread_bytes": 3 * list_bytes, "unread_timeout": 60,
+        "metrics_token": METRICS_TOKEN, "quota_exempt": "127.0.0.1/32",
+    }  # fmt: skip
+    async with running_server(tmp_path / "data", **settings) as server:
         session_id = await server.open_session()
         for _ in range(25):
             await server.request_call(session_id, "x" * 60_000)
