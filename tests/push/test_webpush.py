@@ -228,26 +228,25 @@ def judged(status: int, body: bytes = b"", known: bytes | None = None, **headers
 
 
 @each_row(
-    ("code", "verdict", "words"),
+    ("verdict", "codes", "words"),
     [
-        *((code, Verdict.DELIVERED, "") for code in (200, 299)),
-        *(
-            (code, Verdict.GONE, f"the push service answered {code}: no such subscription")
-            for code in (404, 410)
-        ),
-        (400, Verdict.REFUSED, "key"),
-        (403, Verdict.REFUSED, "subscribe again"),
-        (413, Verdict.REFUSED, "too large"),
-        *((code, Verdict.FAILED, f"the push service answered {code}") for code in (304, 401, 406, 429, 503)),
+        (Verdict.DELIVERED, [200, 299], ""),
+        (Verdict.GONE, [404, 410], "the push service answered {}: no such subscription"),
+        (Verdict.REFUSED, [400], "key"),
+        (Verdict.REFUSED, [403], "subscribe again"),
+        (Verdict.REFUSED, [413], "too large"),
+        (Verdict.FAILED, [304, 401, 406, 429, 503], "the push service answered {}"),
     ],
 )
-def test_every_answer_of_a_push_service_has_its_outcome(code: int, verdict: Verdict, words: str) -> None:
-    outcome = judged(code, b"secret path")
-
-    assert (outcome.verdict, outcome.status) == (verdict, code)
-    assert words in outcome.reason
-    assert bool(outcome.reason) is (verdict is not Verdict.DELIVERED)
-    assert "secret" not in outcome.reason
+def test_every_answer_of_a_push_service_has_its_outcome(
+    verdict: Verdict, codes: list[int], words: str
+) -> None:
+    for code in codes:
+        outcome = judged(code, b"secret path")
+        assert (outcome.verdict, outcome.status) == (verdict, code)
+        assert words.format(code) in outcome.reason
+        assert bool(outcome.reason) is (verdict is not Verdict.DELIVERED)
+        assert "secret" not in outcome.reason
 
 
 def test_retry_after_is_read_and_too_much_and_not_now_are_said_for_all_subscriptions() -> None:
