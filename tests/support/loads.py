@@ -14,6 +14,7 @@ from bridge_server.settings.types import networks
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.connection import GuardedRunner
 from bridge_server.web.open_connections import CONNECTIONS, ConnectionLimits, Connections, UnreadLimits
+from tests.support.fakes import listening
 from tests.support.waiting import eventually
 
 
@@ -44,7 +45,6 @@ class Ledger:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def count(self) -> None:
-        """Another 200."""
         self.answers += 1
         self.changed.set()
 
@@ -62,6 +62,8 @@ class Ledger:
 
 class WriteLoad:
     """Clients that write until their server is gone."""
+
+    _is_patient = False
 
     def __init__(self, client: aiohttp.ClientSession, url: str, ledger: Ledger, chance: Random) -> None:
         self._client = client
@@ -105,24 +107,20 @@ class WriteLoad:
         self._ledger.count()
 
     async def _send(self, method: str, path: str, body: object = None) -> dict[str, str]:
-        async with self._client.request(method, f"{self._url}{path}", json=body) as response:
-            assert response.status == 200, await response.text()
-            answer: dict[str, str] = await response.json()
-            return answer
-
-
-class PatientLoad(WriteLoad):
-    """Clients that ask again when they are told to come back, until their server is gone."""
-
-    async def _send(self, method: str, path: str, body: object = None) -> dict[str, str]:
         while True:
             async with self._client.request(method, f"{self._url}{path}", json=body) as response:
                 if response.status == 200:
                     answer: dict[str, str] = await response.json()
                     return answer
-                assert response.status == 503, await response.text()
+                assert (response.status, self._is_patient) == (503, True), await response.text()
                 assert int(response.headers["Retry-After"]) >= 1
             await asyncio.sleep(0.02)
+
+
+class PatientLoad(WriteLoad):
+    """Clients that ask again when they are told to come back, until their server is gone."""
+
+    _is_patient = True
 
 
 # A backend that publishes with all its might, and a ledger of what it was answered.
@@ -161,7 +159,6 @@ class NotifyLoad:
 
     @property
     def answers(self) -> int:
-        """How many calls were answered 200."""
         return sum(ledger.answers for ledger in self.ledgers.values())
 
     async def run(self) -> None:
@@ -203,8 +200,6 @@ UPGRADE = (
     "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
     "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
 )  # fmt: skip
-"""The headers of a request for a WebSocket."""
-
 SOMEBODY, ANOTHER = "127.0.0.2", "127.0.0.3"
 
 _PATIENCE_SECONDS = 60.0
@@ -234,21 +229,15 @@ def get(path: str = "/", *headers: str, version: str = "1.1") -> bytes:
 def read_all(connection: socket.socket) -> bytes:
     """The bytes until the server ends the connection, in any way."""
     parts = []
-    try:
+    with suppress(ConnectionResetError):
         while part := connection.recv(65_536):
             parts.append(part)
-    except ConnectionResetError:
-        pass
     return b"".join(parts)
 
 
 async def everything_from(connection: socket.socket) -> bytes:
     """Read until the server ends the connection, from a thread."""
     return await asyncio.to_thread(read_all, connection)
-
-
-_LONG_SECONDS = 60.0
-_MANY = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +250,6 @@ class Guarded:
 
     async def until(self, holds: Callable[[Connections], bool]) -> None:
         """Return once this holds."""
-
         await eventually(lambda: holds(self.connections))
 
     async def until_known(self, connections: int) -> None:
@@ -275,34 +263,31 @@ async def guarded(
     *,
     per_address: int = 1_000,
     in_all: int = 1_000,
-    head_seconds: float = _LONG_SECONDS,
-    address_bytes: int = _MANY,
-    total_bytes: int = _MANY,
-    patience_seconds: float = _LONG_SECONDS,
+    head_seconds: float = _PATIENCE_SECONDS,
+    address_bytes: int = 10**9,
+    total_bytes: int = 10**9,
+    patience_seconds: float = _PATIENCE_SECONDS,
     trusted: str = "",
     exempt: str = "127.0.0.1/32",
 ) -> AsyncIterator[Guarded]:
     """Answer every path of a server with this handler."""
-    limits = ConnectionLimits(
-        per_address, in_all, head_seconds, UnreadLimits(address_bytes, total_bytes, patience_seconds)
-    )
+    unread = UnreadLimits(address_bytes, total_bytes, patience_seconds)
+    limits = ConnectionLimits(per_address, in_all, head_seconds, unread)
     connections = Connections(ClientAddresses(networks(trusted), networks(exempt)), limits)
     application = web.Application()
     application[CONNECTIONS] = connections
     application.router.add_route("*", "/{anything:.*}", handle)
+
+    def refuse(_: web.BaseRequest, status: int, detail: str) -> web.Response:
+        return web.Response(status=status, text=detail)
+
     runner = GuardedRunner(
-        application, _refuse, connections, shutdown_seconds=5.0, has_help=False, keepalive_timeout=75.0
+        application, refuse, connections, shutdown_seconds=5.0, has_help=False, keepalive_timeout=75.0
     )
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
-        yield Guarded(runner.addresses[0][1], connections, limits)
-    finally:
-        connections.stop()
-        for connection in list(connections.all()):
-            connection.cut()
-        await runner.cleanup()
-
-
-def _refuse(_: web.BaseRequest, status: int, detail: str) -> web.Response:
-    return web.Response(status=status, text=detail)
+    async with listening(runner, backlog=1024) as port:
+        try:
+            yield Guarded(port, connections, limits)
+        finally:
+            connections.stop()
+            for connection in list(connections.all()):
+                connection.cut()

@@ -3,13 +3,16 @@ connections of a server, and one stands for a public address.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 from aiohttp import web
+
+from tests.support.fakes import listening
 
 _CHUNK = 65_536
 _FIELDS = b"S%s\0V%s\0C57P01\0Mterminating connection due to administrator command\0\0"
@@ -18,10 +21,6 @@ _FIELDS = b"S%s\0V%s\0C57P01\0Mterminating connection due to administrator comma
 def _message(kind: bytes, severity: bytes) -> bytes:
     fields = _FIELDS % (severity, severity)
     return kind + (len(fields) + 4).to_bytes(4, "big") + fields
-
-
-_LAST_WORDS = _message(b"N", b"WARNING") + _message(b"E", b"FATAL")
-"""The message of a server that is shut down, after a notice, which tells a client that they have arrived."""
 
 
 class CuttingProxy:
@@ -44,7 +43,6 @@ class CuttingProxy:
 
     @property
     def url(self) -> str:
-        """The URL of the database behind the proxy."""
         return f"postgresql://bridge@127.0.0.1:{self.port}{self._database}"
 
     def cut_before(self, text: bytes) -> None:
@@ -60,28 +58,28 @@ class CuttingProxy:
         self._text, self._order = text, self._keep
 
     async def release(self) -> None:
-        """Hand over the kept messages."""
         kept, self._kept = self._kept, []
         for server, data in kept:
             server.write(data)
             await server.drain()
 
     def cut_all(self) -> None:
-        """End all connections."""
         for writer in self._writers:
             writer.close()
         self._writers.clear()
         self._clients.clear()
 
     def say_last_words(self) -> None:
-        """Send every client what a server says before it ends a connection, and nothing more; end none."""
+        """Send every client what a server says before it ends a connection, and nothing more; end none.
+
+        A notice comes first, which tells a client that the words have arrived.
+        """
         for client in self._clients:
-            client.write(_LAST_WORDS)
+            client.write(_message(b"N", b"WARNING") + _message(b"E", b"FATAL"))
         self._silenced.update(self._clients)
         self._clients.clear()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one client."""
         if self.is_refusing:
             writer.close()
             return
@@ -96,7 +94,7 @@ class CuttingProxy:
     async def _upwards(
         self, reader: asyncio.StreamReader, server: asyncio.StreamWriter, client: asyncio.StreamWriter
     ) -> None:
-        try:
+        with suppress(OSError):
             while data := await reader.read(_CHUNK):
                 if self._order is not None and self._text in data:
                     order, self._order = self._order, None
@@ -104,17 +102,13 @@ class CuttingProxy:
                     order(client, server, data)
                     return
                 server.write(data)
-            server.close()
-        except OSError:
-            server.close()
+        server.close()
 
     async def _downwards(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
-        try:
+        with suppress(OSError):
             while data := await reader.read(_CHUNK):
                 if not client.is_closing() and client not in self._silenced:
                     client.write(data)
-        except OSError:
-            pass
         client.close()
 
     def _keep(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter, data: bytes) -> None:
@@ -122,7 +116,6 @@ class CuttingProxy:
         client.close()
 
     async def close(self) -> None:
-        """End everything."""
         self.cut_all()
         for task in list(self._tasks):
             task.cancel()
@@ -155,20 +148,22 @@ async def open_cutting_proxy(url: str) -> AsyncIterator[CuttingProxy]:
 
 # A proxy before a node that closes every connection after one answer, as old ones do.
 
-_LENGTH = b"content-length:"
-_OLD = b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n%b"
-_SILENT = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
-
 
 @asynccontextmanager
 async def open_closing_proxy(node_url: str, *, is_silent: bool = False) -> AsyncIterator[str]:
     """Its URL, until the block is left. It speaks HTTP/1.0; or HTTP/1.1, and says nothing of its closing."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        body = await _request_body(reader)
+        head = await reader.readuntil(b"\r\n\r\n")
+        [length] = re.findall(rb"content-length: *(\d+)", head.lower())
+        body = await reader.readexactly(int(length))
         async with aiohttp.ClientSession() as client, client.post(node_url, data=body) as answer:
             content = await answer.read()
-        writer.write(_SILENT % (len(content), content) if is_silent else _OLD % content)
+        kind = b"200 OK\r\nContent-Type: application/json\r\n"
+        if is_silent:
+            writer.write(b"HTTP/1.1 %bContent-Length: %d\r\n\r\n%b" % (kind, len(content), content))
+        else:
+            writer.write(b"HTTP/1.0 %b\r\n%b" % (kind, content))
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -176,15 +171,7 @@ async def open_closing_proxy(node_url: str, *, is_silent: bool = False) -> Async
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def _request_body(reader: asyncio.StreamReader) -> bytes:
-    head = await reader.readuntil(b"\r\n\r\n")
-    [length] = [line for line in head.lower().split(b"\r\n") if line.startswith(_LENGTH)]
-    return await reader.readexactly(int(length.removeprefix(_LENGTH)))
-
-
 # A proxy before a server, which does what proxies do wrong.
-
-_OF_A_CONNECTION = frozenset({"connection", "content-length", "host", "transfer-encoding", "upgrade"})
 
 
 @dataclass(slots=True)
@@ -202,7 +189,6 @@ class PublicProxy:
     paths: list[str] = field(default_factory=list)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Pass a request on."""
         self.paths.append(request.path)
         if self.broken_with is not None:
             return web.Response(status=self.broken_with)
@@ -214,12 +200,15 @@ class PublicProxy:
             return await self._answer(request, session)
 
     async def _answer(self, request: web.Request, session: aiohttp.ClientSession) -> web.Response:
+        headers = _passed(request.headers)
+        if self.forwards_address:
+            headers["X-Forwarded-For"] = "203.0.113.7"
         async with session.request(
             request.method, f"{self.upstream}{request.path_qs}",
-            data=await request.read(), headers=self._headers(request), allow_redirects=False,
+            data=await request.read(), headers=headers, allow_redirects=False,
         ) as answer:  # fmt: skip
-            kept = {name: value for name, value in answer.headers.items() if _passes(name)}
-            return web.Response(status=answer.status, body=await answer.read(), headers=kept)
+            body = await answer.read()
+            return web.Response(status=answer.status, body=body, headers=_passed(answer.headers))
 
     async def _socket(self, request: web.Request, session: aiohttp.ClientSession) -> web.StreamResponse:
         if not self.upgrades:
@@ -231,15 +220,11 @@ class PublicProxy:
                 pass
         return socket
 
-    def _headers(self, request: web.Request) -> dict[str, str]:
-        headers = {name: value for name, value in request.headers.items() if _passes(name)}
-        if self.forwards_address:
-            headers["X-Forwarded-For"] = "203.0.113.7"
-        return headers
 
-
-def _passes(name: str) -> bool:
-    return name.lower() not in _OF_A_CONNECTION
+def _passed(headers: Mapping[str, str]) -> dict[str, str]:
+    """The header fields that are not about one connection."""
+    left_out = {"connection", "content-length", "host", "transfer-encoding", "upgrade"}
+    return {name: value for name, value in headers.items() if name.lower() not in left_out}
 
 
 @asynccontextmanager
@@ -249,10 +234,6 @@ async def open_public_proxy(upstream: str = "") -> AsyncIterator[PublicProxy]:
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", proxy.handle)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.2)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    proxy.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with listening(runner) as port:
+        proxy.url = f"http://127.0.0.1:{port}"
         yield proxy
-    finally:
-        await runner.cleanup()

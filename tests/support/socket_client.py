@@ -46,8 +46,7 @@ class HeardSocket:
                 return bytes(message.data)
             else:
                 assert message.type is WSMsgType.TEXT, message
-                value: dict[str, Any] = orjson.loads(message.data)
-                return value
+                return dict(orjson.loads(message.data))
 
 
 def spelled(topic: Any, kind: Any, payload: Any = "", silent: Any = True) -> str:
@@ -64,23 +63,21 @@ class SocketClient(HeardSocket):
         self._pings = 0
 
     async def say(self, topic: Any, kind: Any, payload: Any = "", silent: Any = True) -> None:
-        """Send one frame."""
         await self.socket.send_str(spelled(topic, kind, payload, silent))
 
+    # Each of these waits until the server has taken it.
+
     async def publish(self, topic: str, *payloads: str, silent: bool = True) -> None:
-        """Publish, and wait until the server has taken it."""
         for payload in payloads:
             await self.say(topic, "pub", payload, silent)
         await self.settled()
 
     async def subscribe(self, *topics: str) -> None:
-        """Subscribe, and wait until the server has done so."""
         for topic in topics:
             await self.say(topic, "sub")
         await self.settled()
 
     async def acknowledge(self, topic: str, times: int = 1) -> None:
-        """Acknowledge, and wait until the server has taken it."""
         for _ in range(times):
             await self.say(topic, "ack")
         await self.settled()
@@ -95,7 +92,6 @@ class SocketClient(HeardSocket):
             self._came.append(answer)
 
     async def message(self) -> dict[str, Any]:
-        """The next message."""
         if self._came:
             return self._came.popleft()
         message = await self._next()
@@ -115,10 +111,10 @@ class SocketClient(HeardSocket):
 
     def vanish(self) -> None:
         """Break off the connection, as a crash does."""
-        transport = self.socket._response.connection
-        assert transport is not None
-        assert transport.transport is not None
-        transport.transport.abort()
+        connection = self.socket._response.connection
+        assert connection is not None
+        assert connection.transport is not None
+        connection.transport.abort()
 
 
 @asynccontextmanager
@@ -135,7 +131,6 @@ async def connected(
 TOKEN_TIME = 1_800_000_000
 """When the tests' clock starts, in seconds."""
 
-_LETTERS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _ids = count(1_700_000_000_000_000_001)
 
 
@@ -146,10 +141,11 @@ def topic_of(name: str) -> str:
 
 def base58(data: bytes) -> str:
     """The data in base58btc; it must not begin with a zero."""
+    letters = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
     number, text = int.from_bytes(data), ""
     while number:
         number, digit = divmod(number, 58)
-        text = _LETTERS[digit] + text
+        text = letters[digit] + text
     return text
 
 
@@ -166,14 +162,9 @@ class Identity:
 
     def token(self, header: Any = None, **claims: Any) -> str:
         """A token that is right, but for what is given; a claim that is None is left out."""
-        values = {
-            "iss": self.did,
-            "sub": "aa" * 32,
-            "aud": "ws://x",
-            "iat": TOKEN_TIME,
-            "exp": TOKEN_TIME + 86_400,
-        }
-        values = {name: value for name, value in (values | claims).items() if value is not None}
+        times = {"iat": TOKEN_TIME, "exp": TOKEN_TIME + 86_400}
+        values = {"iss": self.did, "sub": "aa" * 32, "aud": "ws://x", **times, **claims}
+        values = {name: value for name, value in values.items() if value is not None}
         parts = [encode(orjson.dumps(part)) for part in (header or {"alg": "EdDSA", "typ": "JWT"}, values)]
         signed = ".".join(parts)
         return f"{signed}.{encode(eddsa.new(self.key, 'rfc8032').sign(signed.encode()))}"
@@ -200,7 +191,6 @@ class IrnClient(HeardSocket):
         self._answers: dict[Any, dict[str, Any]] = {}
 
     async def send(self, **members: Any) -> None:
-        """Send one frame."""
         await self.socket.send_str(orjson.dumps(members).decode())
 
     async def ask(self, method: str, params: Any = None, *, request_id: Any = None) -> Any:
@@ -210,9 +200,8 @@ class IrnClient(HeardSocket):
         return await self.answer(request_id)
 
     async def answer(self, request_id: Any) -> Any:
-        """The result of the call with this id. Raises RelayError."""
         while request_id not in self._answers:
-            await self._take(await self._next())
+            self._take(await self._next())
         answer = self._answers.pop(request_id)
         assert answer["jsonrpc"] == "2.0"
         if "error" in answer:
@@ -222,31 +211,26 @@ class IrnClient(HeardSocket):
     async def publish(
         self, topic: str, message: str = "message", *, request_id: Any = None, **params: Any
     ) -> Any:
-        """Publish, and wait until the server has taken it."""
         values = {"topic": topic, "message": message, "ttl": 300, "tag": 1108, **params}
         return await self.ask("irn_publish", values, request_id=request_id)
 
     async def subscribe(self, *topics: str) -> Any:
-        """Subscribe, and wait until the server has done so."""
         return await self.ask("irn_batchSubscribe", {"topics": topics})
 
     async def fetch(self, *topics: str) -> Any:
-        """The messages that wait on topics."""
         return await self.ask("irn_batchFetchMessages", {"topics": topics})
 
     async def request(self) -> dict[str, Any]:
         """The next request of the server."""
         while not self._came:
-            await self._take(await self._next())
+            self._take(await self._next())
         return self._came.popleft()
 
     async def message(self, *, acknowledge: bool = True) -> str:
-        """The next message."""
         request = await self.request()
         if acknowledge:
             await self.acknowledge(request)
-        message: str = request["params"]["data"]["message"]
-        return message
+        return str(request["params"]["data"]["message"])
 
     async def messages(self, number: int, *, acknowledge: bool = True) -> list[str]:
         """The next messages, and no more than these have come."""
@@ -260,20 +244,16 @@ class IrnClient(HeardSocket):
         assert not self._came
 
     async def acknowledge(self, request: dict[str, Any]) -> None:
-        """Say that a message has been received."""
         await self.send(id=request["id"], jsonrpc="2.0", result=True)
 
     async def settled(self) -> None:
         """Return once all that was said before is on disk."""
         ping = orjson.dumps(next(_ids))
         await self.socket.ping(ping)
-        while True:
-            message = await self._next()
-            if message == ping:
-                return
-            await self._take(message)
+        while (message := await self._next()) != ping:
+            self._take(message)
 
-    async def _take(self, message: dict[str, Any] | bytes) -> None:
+    def _take(self, message: dict[str, Any] | bytes) -> None:
         if isinstance(message, bytes):
             return
         if "method" in message:
@@ -295,7 +275,6 @@ async def irn_connected(
 ) -> AsyncIterator[IrnClient]:
     """One open socket of this identity; closed in good order on leaving, if it still is open."""
     query = urlencode({"auth": token or identity.token(), "projectId": "p", "ua": "wc-2/test"})
-    async with client.ws_connect(
-        f"{url}{path}?{query}", autoping=False, autoclose=False, **options
-    ) as socket:
+    address = f"{url}{path}?{query}"
+    async with client.ws_connect(address, autoping=False, autoclose=False, **options) as socket:
         yield IrnClient(socket)
