@@ -15,41 +15,31 @@ from bridge_server.kit.client import (
 )
 from bridge_server.kit.headless import HeadlessCall, HeadlessWallet, RuleError, SessionState, read_rule
 from bridge_server.kit.headless.sessions import Action, Answer, Approve, Ask, Hang, Refuse
-from tests.headless.dapps import BRISK, FIRST, HELLO, paired
+from tests.headless.dapps import BRISK, SIGN, paired
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 
-@each_row(
-    ("text", "action", "delay_seconds", "times"),
-    [
-        ("m=approve", Approve(), 0, None),
-        ("m=reject", Refuse(4001, "The user rejected the request."), 0, None),
-        ("m=reject:5000:not now", Refuse(5000, "not now"), 0, None),
-        ('m=error:-32000:"a: b"', Refuse(-32000, "a: b"), 0, None),
-        ("m=hang", Hang(), 0, None),
-        ("m=ask", Ask(), 0, None),
-        ("m=delay:2s", None, 2.0, None),
-        ("m=delay:250ms", None, 0.25, None),
-        ("m=approve*3", Approve(), 0, 3),
-        ('m=answer:"2*3"', Answer("2*3"), 0, None),
-        ('m=answer:{"a":[1,null]}', Answer({"a": [1, None]}), 0, None),
-    ],
-)
+@each_row(("text", "action", "delay_seconds", "times"), [
+    ("m=approve", Approve(), 0, None),
+    ("m=reject", Refuse(4001, "The user rejected the request."), 0, None),
+    ("m=reject:5000:not now", Refuse(5000, "not now"), 0, None),
+    ('m=error:-32000:"a: b"', Refuse(-32000, "a: b"), 0, None),
+    ("m=hang", Hang(), 0, None), ("m=ask", Ask(), 0, None), ("m=delay:2s", None, 2.0, None),
+    ("m=delay:250ms", None, 0.25, None), ("m=approve*3", Approve(), 0, 3),
+    ('m=answer:"2*3"', Answer("2*3"), 0, None),
+    ('m=answer:{"a":[1,null]}', Answer({"a": [1, None]}), 0, None),
+])  # fmt: skip
 def test_the_text_of_rules(text: str, action: Action | None, delay_seconds: float, times: int | None) -> None:
     rule = read_rule(text)
-
     assert (rule.method, rule.origin, rule.text) == ("m", None, text)
     assert (rule.action, rule.delay_seconds, rule.times) == (action, delay_seconds, times)
 
 
-@each_row(
-    "text",
-    [
-        "", "=approve", "m", "m=", "m=approve:1", "m=approve*0", "m=answer:", "m=delay", "m=delay:2",
-        "m=error", "m=error::x", "m=reject:x", "m m=approve", "m@=approve", "m=*3",
-    ],
-)  # fmt: skip
+@each_row("text", [
+    "", "=approve", "m", "m=", "m=approve:1", "m=approve*0", "m=answer:", "m=delay", "m=delay:2", "m=error",
+    "m=error::x", "m=reject:x", "m m=approve", "m@=approve", "m=*3",
+])  # fmt: skip
 def test_a_text_that_is_no_rule(text: str) -> None:
     with pytest.raises(RuleError, match="write"):
         read_rule(text)
@@ -61,30 +51,23 @@ async def outcomes(wallet: HeadlessWallet, *methods: str, origin: str = "https:/
     return [str(getattr(each, "value", None) or getattr(each, "code", None)) for each in found]
 
 
-async def test_the_first_rule_that_matches_decides_and_counted_rules_give_way() -> None:
+async def test_the_first_rule_that_matches_decides_counted_rules_give_way_and_reset_restores_them() -> None:
     rules = ["a=answer:1*2", "b=answer:2", "a=answer:3*1", "*=error:-1:x*1", "a=answer:4"]
     async with HeadlessWallet(rules=rules) as wallet:
         assert await outcomes(wallet, *"abaaaa") == ["1", "2", "1", "3", "-1", "4"]
+        wallet.on("c").answer(3)
+        await wallet.reset()
+        assert await outcomes(wallet, "a") == ["1"]
+        assert [rule.text for rule in wallet.rules] == rules
+        assert len(wallet.calls) == 1
 
 
 async def test_a_rule_of_an_origin_is_for_its_page_alone() -> None:
-    rules = [
-        "a@https://dapp.example=answer:1",
-        "a@other.example:8080=answer:2",
-        "a@Named=answer:3",
-        "a=answer:4",
-    ]
-    async with HeadlessWallet(rules=rules) as wallet:
-        answered = [
-            await outcomes(wallet, "a", origin=origin)
-            for origin in (
-                "https://dapp.example",
-                "http://other.example:8080",
-                "Named",
-                "https://other.example",
-            )
-        ]
-
+    origins = ["https://dapp.example", "other.example:8080", "Named"]
+    rules = [f"a@{origin}=answer:{number}" for number, origin in enumerate(origins, 1)]
+    pages = ("https://dapp.example", "http://other.example:8080", "Named", "https://other.example")
+    async with HeadlessWallet(rules=[*rules, "a=answer:4"]) as wallet:
+        answered = [await outcomes(wallet, "a", origin=page) for page in pages]
     assert answered == [["1"], ["2"], ["3"], ["4"]]
 
 
@@ -97,9 +80,8 @@ async def test_a_rule_of_python_is_changed_by_each_further_word() -> None:
         wallet.on("a").delay(0.001).error(-5, "x").times(1)
         wallet.on("a").ask().approve().hang().reject().answer("last")
         wallet.on("b").when(lambda call: bool(1 / 0)).answer(1)
-        assert await outcomes(wallet, "a", "a", "a", "b", "eth_chainId") == [
-            *("-5", "second", "last", "-32603", "0x7a69")
-        ]
+        answers = await outcomes(wallet, "a", "a", "a", "b", "eth_chainId")
+        assert answers == ["-5", "second", "last", "-32603", "0x7a69"]
         assert len(list(wallet.rules)) == 4
 
 
@@ -111,21 +93,8 @@ async def test_a_delay_alone_leaves_the_decision_to_the_next_rule_or_the_policy(
 
 async def test_the_policy_spares_methods_that_need_nobodys_consent() -> None:
     async with HeadlessWallet(policy="reject") as wallet:
-        assert await outcomes(wallet, "eth_chainId", "eth_blockNumber", "odd_method") == [
-            "0x7a69",
-            "4900",
-            "4001",
-        ]
-
-
-async def test_reset_gives_counted_rules_their_counts_back() -> None:
-    async with HeadlessWallet(rules=["a=answer:1*1", "a=answer:2"]) as wallet:
-        assert await outcomes(wallet, "a", "a") == ["1", "2"]
-        wallet.on("b").answer(3)
-        await wallet.reset()
-        assert await outcomes(wallet, "a") == ["1"]
-        assert [rule.text for rule in wallet.rules] == ["a=answer:1*1", "a=answer:2"]
-        assert len(wallet.calls) == 1
+        methods = ("eth_chainId", "eth_blockNumber", "odd_method")
+        assert await outcomes(wallet, *methods) == ["0x7a69", "4900", "4001"]
 
 
 async def test_an_answer_that_json_cannot_say_is_refused_when_it_is_given() -> None:
@@ -152,18 +121,15 @@ async def test_calls_may_be_awaited_side_by_side() -> None:
 
 async def sign(dapp: Dapp) -> Any:
     """The wallet's signature of `hello`, or what a rule answers instead."""
-    return await dapp.call("personal_sign", [HELLO, FIRST], timeout=60)
+    return await dapp.call(*SIGN, timeout=60)
 
 
 async def test_each_action_answers_as_it_says(relay: RunningServer, generation: Generation) -> None:
-    rules = [
-        'personal_sign=reject:4001:"not today"*1',
-        'personal_sign=error:-32000:"out of order"*1',
-        'personal_sign=answer:"0xfeed"*1',
-        "personal_sign=delay:10ms",
-        "personal_sign=approve*1",
-        'personal_sign=answer:[1,{"a":null}]',
+    actions = [
+        *('reject:4001:"not today"*1', 'error:-32000:"out of order"*1', 'answer:"0xfeed"*1'),
+        *("delay:10ms", "approve*1", 'answer:[1,{"a":null}]'),
     ]
+    rules = [f"personal_sign={action}" for action in actions]
     async with (
         HeadlessWallet(pace=BRISK, rules=rules) as wallet,
         paired(wallet, relay.url, generation) as (dapp, _),
@@ -176,9 +142,7 @@ async def test_each_action_answers_as_it_says(relay: RunningServer, generation: 
         answers = [await sign(dapp) for _number in range(3)]
 
     assert failures == [(4001, "not today"), (-32000, "out of order")]
-    assert answers[0] == "0xfeed"
-    assert len(answers[1]) == 132
-    assert answers[2] == [1, {"a": None}]
+    assert (answers[0], len(answers[1]), answers[2]) == ("0xfeed", 132, [1, {"a": None}])
 
 
 async def test_a_call_that_hangs_is_never_answered(relay: RunningServer, generation: Generation) -> None:
@@ -198,7 +162,6 @@ async def test_a_rejected_session_signs_nothing(relay: RunningServer, generation
     ):
         with pytest.raises((RejectedError, SessionEndedError)):
             await dapp.approval(timeout=60)
-
     assert session.state is SessionState.REJECTED
     assert wallet.calls == []
 
@@ -210,7 +173,7 @@ async def test_calls_before_the_approval_of_the_session_are_not_signed(relay: Ru
         paired(wallet, relay.url, "plain") as (other_dapp, second),
     ):
         early = asyncio.create_task(sign(dapp))
-        too_early = await other_dapp.request("personal_sign", [HELLO, FIRST])
+        too_early = await other_dapp.request(*SIGN)
         assert wallet.calls == []
         await second.reject()
         await second.wait_until_over()

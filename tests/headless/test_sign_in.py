@@ -23,16 +23,9 @@ async def dapp_that_asks(relay: RunningServer, one_click: bool) -> AsyncIterator
         "dapp.example", f"{PAGE}/login", (CHAIN,), statement="Hello.", methods=("personal_sign",)
     )
     namespaces = {**NAMESPACES["eip155"], "methods": ["personal_sign", AUTHENTICATE]}
-    async with Dapp(
-        relay.url,
-        name="Example Dapp",
-        url=PAGE,
-        generation="2.x",
-        namespaces={"eip155": namespaces},
-        authentication=authentication,
-        one_click=one_click,
-        pace=BRISK,
-    ) as dapp:
+    asked: dict[str, Any] = {"namespaces": {"eip155": namespaces}, "authentication": authentication}
+    about: dict[str, Any] = {"name": "Example Dapp", "url": PAGE, "generation": "2.x", "pace": BRISK}
+    async with Dapp(relay.url, one_click=one_click, **about, **asked) as dapp:
         yield dapp
 
 
@@ -41,36 +34,26 @@ async def test_the_wallet_signs_in_with_each_of_its_accounts(relay: RunningServe
         session = await wallet.pair(dapp.uri, relay_url=relay.url)
         approval = await dapp.approval()
         signature = await dapp.call("personal_sign", [HELLO, SECOND])
-
     assert approval.signed_in == (f"{CHAIN}:{FIRST}", f"{CHAIN}:{SECOND}")
-    assert session.dapp.name == "Example Dapp"
-    assert signature.startswith("0x")
-    assert next((call.method, call.text, call.chain_id) for call in wallet.calls) == (
-        AUTHENTICATE,
-        "sign in to dapp.example: Hello.",
-        31337,
-    )
+    assert (session.dapp.name, signature[:2]) == ("Example Dapp", "0x")
+    asked = (AUTHENTICATE, "sign in to dapp.example: Hello.", 31337)
+    assert next((call.method, call.text, call.chain_id) for call in wallet.calls) == asked
 
 
-@each_row("rule", [f"{AUTHENTICATE}=reject", f"{AUTHENTICATE}@{PAGE}=error:-32000:no"])
-async def test_a_refused_sign_in_ends_the_session(relay: RunningServer, one_click: bool, rule: str) -> None:
-    async with HeadlessWallet(pace=BRISK, rules=[rule]) as wallet, dapp_that_asks(relay, one_click) as dapp:
+@each_row(("options", "states"), [
+    ({"rules": [f"{AUTHENTICATE}=reject"]}, [CallState.REFUSED]),
+    ({"rules": [f"{AUTHENTICATE}@{PAGE}=error:-32000:no"]}, [CallState.REFUSED]),
+    ({"policy": "reject"}, [CallState.REFUSED]), ({"session": "reject"}, []),
+])  # fmt: skip
+async def test_a_sign_in_that_a_rule_or_a_policy_refuses_ends_the_session(
+    relay: RunningServer, one_click: bool, options: dict[str, Any], states: list[CallState]
+) -> None:
+    async with HeadlessWallet(pace=BRISK, **options) as wallet, dapp_that_asks(relay, one_click) as dapp:
         session = await wallet.pair(dapp.uri, relay_url=relay.url)
         with pytest.raises(RejectedError):
             await dapp.approval()
-
     assert session.state is SessionState.REJECTED
-    assert [call.state for call in wallet.calls] == [CallState.REFUSED]
-
-
-async def test_the_policies_decide_without_a_rule(relay: RunningServer, one_click: bool) -> None:
-    policies: list[dict[str, Any]] = [{"policy": "reject"}, {"session": "reject"}]
-    for policy in policies:
-        async with HeadlessWallet(pace=BRISK, **policy) as wallet, dapp_that_asks(relay, one_click) as dapp:
-            await wallet.pair(dapp.uri, relay_url=relay.url)
-            with pytest.raises(RejectedError):
-                await dapp.approval()
-            assert len(wallet.calls) == ("policy" in policy)
+    assert [call.state for call in wallet.calls] == states
 
 
 async def test_a_sign_in_waits_for_the_test_program(relay: RunningServer, one_click: bool) -> None:
@@ -79,25 +62,20 @@ async def test_a_sign_in_waits_for_the_test_program(relay: RunningServer, one_cl
         session = await wallet.pair(dapp.uri, relay_url=relay.url)
         assert session.state is SessionState.PROPOSED
         await (await wallet.next_call(AUTHENTICATE, timeout=60)).approve()
-
         assert (await dapp.approval()).signed_in == (f"{CHAIN}:{FIRST}",)
 
 
 async def test_a_wallet_that_answers_nonsense_is_found_out(relay: RunningServer, one_click: bool) -> None:
-    cacao = '{"h":{"t":"caip122"},"p":{"iss":"did:pkh:eip155:1:0x%s"},"s":{"t":"eip191","s":"0x"}}' % (
-        "1" * 40
-    )
+    cacao = '{"h":{"t":"caip122"},"p":{"iss":"did:pkh:eip155:1:0x%s"},"s":{"t":"eip191","s":"0x"}}'
+    cacao %= "1" * 40
     async with (
         HeadlessWallet(pace=BRISK, rules=[f"{AUTHENTICATE}=answer:[{cacao}]"]) as wallet,
         dapp_that_asks(relay, one_click) as dapp,
     ):
-        if one_click:
-            with pytest.raises(BadPayloadError):
-                await wallet.pair(dapp.uri, relay_url=relay.url)
-        else:
+        if not one_click:
             await wallet.pair(dapp.uri, relay_url=relay.url)
-            with pytest.raises(BadPayloadError):
-                await dapp.approval()
+        with pytest.raises(BadPayloadError):
+            await (wallet.pair(dapp.uri, relay_url=relay.url) if one_click else dapp.approval())
 
 
 async def test_a_sign_in_is_no_call_of_a_session(relay: RunningServer, one_click: bool) -> None:
@@ -106,5 +84,4 @@ async def test_a_sign_in_is_no_call_of_a_session(relay: RunningServer, one_click
         await dapp.approval()
         with pytest.raises(CallFailedError) as failure:
             await dapp.call(AUTHENTICATE, {})
-
     assert failure.value.code == (3001 if one_click else -32601)

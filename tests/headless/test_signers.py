@@ -10,9 +10,9 @@ from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import read_raw_transaction
 from bridge_server.kernel.errors import InvalidInputError, UpstreamError
 from bridge_server.kit.headless import Failure, HeadlessWallet, Result
-from bridge_server.kit.testing.fake_node import FakeNode, body, open_fake_node, says
+from bridge_server.kit.testing.fake_node import body, open_fake_node, says
 from bridge_server.wallet.models import NoNodeError
-from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND, paired
+from tests.headless.dapps import BRISK, FIRST, SECOND, SIGN, paired
 from tests.support.server import RunningServer, running_server
 
 PAYMENT = {"from": FIRST, "to": SECOND, "value": "0x1"}
@@ -31,13 +31,9 @@ async def test_without_a_node_a_transaction_is_answered_by_its_hash_and_kept() -
         hashes = [await of_page(wallet, "eth_sendTransaction", [PAYMENT]) for _number in range(2)]
         signed = await of_page(wallet, "eth_signTransaction", [{**PAYMENT, "maxFeePerGas": "0x77359400"}])
         raw = [read_raw_transaction(data_of(text)) for text in (*wallet.sent, signed)]
-
     assert [f"0x{each.hash.hex()}" for each in raw[:2]] == hashes
-    assert [(each.nonce, each.chain_id, each.sender) for each in raw] == [
-        (0, 5, FIRST.lower()),
-        (1, 5, FIRST.lower()),
-        (2, 5, FIRST.lower()),
-    ]
+    found = [(each.nonce, each.chain_id, each.sender) for each in raw]
+    assert found == [(nonce, 5, FIRST.lower()) for nonce in range(3)]
 
 
 async def test_with_a_node_a_transaction_is_filled_in_and_sent_on_its_chain() -> None:
@@ -54,45 +50,31 @@ async def test_with_a_node_a_transaction_is_filled_in_and_sent_on_its_chain() ->
     assert wallet.sent == []
 
 
-async def test_the_error_of_a_node_is_passed_on() -> None:
+async def test_errors_of_a_node_are_passed_on_and_one_that_is_away_keeps_the_wallet_from_starting() -> None:
     async with open_fake_node() as node, HeadlessWallet(node_url=node.url) as wallet:
         node.at("eth_sendRawTransaction", says(-32000, "insufficient funds"))
         failure = await of_page(wallet, "eth_sendTransaction", [PAYMENT])
-
+        other_chain = await of_page(wallet, "eth_sendTransaction", [{**PAYMENT, "chainId": "0x1"}])
     assert failure == Failure(-32000, "insufficient funds")
+    assert other_chain.code == -32602
+    assert "switch the chain first" in other_chain.message
 
-
-async def test_a_node_that_is_away_keeps_the_wallet_from_starting() -> None:
     with pytest.raises(NoNodeError):
         async with HeadlessWallet(node_url="http://127.0.0.1:1"):
             pass
 
 
-async def test_a_transaction_for_another_chain_is_refused() -> None:
-    async with HeadlessWallet() as wallet:
-        failure = await of_page(wallet, "eth_sendTransaction", [{**PAYMENT, "chainId": "0x1"}])
-
-    assert failure.code == -32602
-    assert "switch the chain first" in failure.message
-
-
-async def test_a_wallet_may_have_other_words_or_keys() -> None:
+async def test_a_wallet_may_have_other_words_or_keys_and_no_account_that_they_do_not_give() -> None:
     async with HeadlessWallet([3, 11], mnemonic=WORDS) as wallet:
-        assert len(wallet.accounts) == 2
         derived = wallet.accounts
     key = SigningKey(bytes([1] * 32))
     async with HeadlessWallet(private_keys=[key]) as wallet:
         assert wallet.accounts == [key.address]
-        assert key.address not in derived
+    assert (len(derived), key.address in derived) == (2, False)
 
-
-async def test_accounts_that_the_wallet_has_not_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="The wallet has no account 1"):
-        async with HeadlessWallet([1], private_keys=[SigningKey(bytes([1] * 32))]):
+        async with HeadlessWallet([1], private_keys=[key]):
             pass
-
-
-def test_one_source_of_accounts_is_enough() -> None:
     with pytest.raises(ValueError, match="name one of them"):
         HeadlessWallet(mnemonic=WORDS, rpc="http://127.0.0.1:1/rpc")
     with pytest.raises(ValueError, match="leave out the node"):
@@ -105,27 +87,23 @@ async def test_another_wallets_rpc_signs(relay: RunningServer, tmp_path: Path) -
         HeadlessWallet(rpc=f"{signer.url}/rpc", rpc_token="t" * 32, pace=BRISK) as wallet,
         paired(wallet, relay.url, "plain") as (dapp, _),
     ):
-        signature = await dapp.call("personal_sign", [HELLO, FIRST])
-
+        signature = await dapp.call(*SIGN)
     assert len(wallet.accounts) == 10
     assert signature.startswith("0xf16e")
 
 
 async def test_errors_of_another_wallets_rpc_are_passed_on(relay: RunningServer) -> None:
-    with pytest.raises(UpstreamError, match="has no accounts"):
-        async with HeadlessWallet(rpc=f"{relay.url}/rpc", chain_id=1):
-            pass
-    with pytest.raises(UpstreamError, match="answered 405"):
-        async with HeadlessWallet(rpc=f"{relay.url}/hello"):
-            pass
+    async def refused(rpc: str, said: str, **options: Any) -> None:
+        with pytest.raises(UpstreamError, match=said):
+            async with HeadlessWallet(rpc=rpc, **options):
+                pass
+
+    await refused(f"{relay.url}/rpc", "has no accounts", chain_id=1)
+    await refused(f"{relay.url}/hello", "answered 405")
+    await refused("http://127.0.0.1:1/rpc", "cannot be used")
     async with open_fake_node() as node:
         node.script.append(body("no JSON"))
-        with pytest.raises(UpstreamError, match="is no wallet's JSON-RPC"):
-            async with HeadlessWallet(rpc=node.url):
-                pass
-    with pytest.raises(UpstreamError, match="cannot be used"):
-        async with HeadlessWallet(rpc="http://127.0.0.1:1/rpc"):
-            pass
+        await refused(node.url, "is no wallet's JSON-RPC")
 
 
 async def test_another_wallet_gets_the_sessions_chain() -> None:
@@ -133,10 +111,6 @@ async def test_another_wallet_gets_the_sessions_chain() -> None:
         node.results |= {"eth_accounts": [FIRST.lower()], "eth_sendTransaction": "0x" + "1" * 64}
         async with HeadlessWallet(rpc=node.url) as wallet:
             await of_page(wallet, "eth_sendTransaction", [PAYMENT])
-        (sent,) = _calls_of(node, "eth_sendTransaction")
-
-    assert sent["params"] == [{**PAYMENT, "chainId": "0x7a69"}]
-
-
-def _calls_of(node: FakeNode, method: str) -> list[dict[str, Any]]:
-    return [call for request in node.requests for call in request.calls if call["method"] == method]
+    calls = [call for request in node.requests for call in request.calls]
+    (sent,) = [call["params"] for call in calls if call["method"] == "eth_sendTransaction"]
+    assert sent == [{**PAYMENT, "chainId": "0x7a69"}]
