@@ -7,69 +7,42 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.kit.client import (
-    BadAnswerError,
-    BadPairingError,
-    BridgeUnreachableError,
-    FailedAccount,
-    Notifier,
-    NotifyProgress,
-    NotifyResult,
-    RequestRefusedError,
-    SubscribedAccount,
-)
-from tests.client.gate import losing_the_answer, saying
+from bridge_server.kit import client
+from bridge_server.kit.client import FailedAccount, Notifier, NotifyProgress, NotifyResult, SubscribedAccount
+from tests.client.gate import BROKEN, NOT_NOW, losing_the_answer, saying
 from tests.client.pairs import BRISK
+from tests.support import project
 from tests.support.clock import PassTime
 from tests.support.engines import database_of, settings_over
-from tests.support.project import (
-    DELIVERED,
-    NEWS,
-    OFFERS,
-    App,
-    account,
-    accounts,
-    look,
-    project_with_subscribers,
-)
+from tests.support.project import NEWS, OFFERS, App, account, accounts, look
 from tests.support.rows import each_row
 from tests.support.server import server_process
 from tests.support.webhook_receiver import WebhookReceiver, long_body, reset, status
 
 TEXT = (NEWS, "ETH is up ☂ 🚀", "مرحبا, 1 ETH costs 4,000 USD.")
-NOT_NOW = {"503": status(503), "503 with Retry-After": status(503, Retry_After="0"), "429": status(429)}
-BROKEN = {"500": status(500), "502": status(502), "broken off": reset}
 CROWD = 3_000
 _DELIVERED = "SELECT count(*), count(DISTINCT account) FROM deliveries"
 
 
-def delivered(app: App) -> list[tuple[str, str]]:
-    """The account keys and titles of what is in inboxes of the project."""
-    query = DELIVERED.replace("ORDER BY", "JOIN projects ON projects.id = sendings.project "
-                              "WHERE projects.project_id = ? ORDER BY")  # fmt: skip
-    return look(app.server, query, app.project_id)
+def delivered_to(app: App) -> tuple[int, int]:
+    """How many deliveries there are, and to how many accounts."""
+    ((deliveries, recipients),) = look(app.server, _DELIVERED)
+    return deliveries, recipients
 
 
-async def test_result_has_each_account_once(app: App, notifier: Notifier) -> None:
+async def test_result_has_each_account_once_and_how_long_one_over_its_limit_has_to_wait(
+    app: App, notifier: Notifier
+) -> None:
     await app.subscribe(account(1))
     await app.subscribe(account(2), types=[OFFERS])
-
-    result = await notifier.notify(*TEXT, [account(1), account(2), account(3)], url="https://a.example/é")
-
-    assert result == NotifyResult(
-        (account(1),), (FailedAccount(account(2), "type_not_subscribed"),), (account(3),)
-    )
-    assert delivered(app) == [(account(1).replace(":1:", ":"), TEXT[1])]
-
-
-async def test_account_over_its_limit_says_how_long_to_wait(app: App, notifier: Notifier) -> None:
-    await app.subscribe(account(1))
     await app.operator.projects.limit_accounts(app.project_id, per_hour=2, burst=1)
-    await notifier.notify(*TEXT, [account(1)])
+    result = await notifier.notify(*TEXT, accounts(3), url="https://a.example/é")
+    again = await notifier.notify(*TEXT, [account(1)])
 
-    result = await notifier.notify(*TEXT, [account(1)])
-
-    assert result.failed == (FailedAccount(account(1), "rate_limited", 1_800),)
+    failed = FailedAccount(account(2), "type_not_subscribed")
+    assert result == NotifyResult((account(1),), (failed,), (account(3),))
+    assert look(app.server, project.DELIVERED) == [(account(1).replace(":1:", ":"), TEXT[1])]
+    assert again.failed == (FailedAccount(account(1), "rate_limited", 1_800),)
 
 
 async def test_subscribers_and_lookup(app: App, notifier: Notifier) -> None:
@@ -78,50 +51,31 @@ async def test_subscribers_and_lookup(app: App, notifier: Notifier) -> None:
     crowd = accounts(230)
     await app.subscribe(*crowd[:220])
     await app.subscribe(account(1), types=[OFFERS])
-
-    listed = [each async for each in notifier.subscribers()]
-    rest = [each async for each in notifier.subscribers(after=account(218))]
     found = await notifier.lookup(crowd)
 
-    assert listed == crowd[:220]
-    assert rest == crowd[218:220]
+    assert [each async for each in notifier.subscribers()] == crowd[:220]
+    assert [each async for each in notifier.subscribers(after=account(218))] == crowd[218:220]
     assert list(found) == crowd[:220]
     assert found[account(1)] == SubscribedAccount(account(1), (OFFERS,))
     assert found[account(2)].notification_types == (NEWS, OFFERS)
 
 
-async def test_a_call_not_taken_is_sent_again(app: App, gate: WebhookReceiver, gated: Notifier) -> None:
+async def test_a_request_is_repeated_unless_it_may_have_been_taken_and_has_no_id(
+    app: App, gate: WebhookReceiver, gated: Notifier
+) -> None:
     await app.subscribe(account(1))
     gate.script.extend(NOT_NOW.values())
-
     await gated.notify(*TEXT, [account(1)])
-
     assert not gate.script
-    assert len(delivered(app)) == 1
-
-
-async def test_a_call_without_id_is_not_sent_again(app: App, gate: WebhookReceiver, gated: Notifier) -> None:
-    await app.subscribe(account(1))
+    assert delivered_to(app) == (1, 1)
     for failure in (*BROKEN.values(), losing_the_answer(gate.otherwise)):
         gate.script.append(failure)
-        with pytest.raises(BridgeUnreachableError, match="may have taken"):
+        with pytest.raises(client.BridgeUnreachableError, match="may have taken"):
             await gated.notify(*TEXT, [account(1)])
-
-    assert len(delivered(app)) == 1
-
-
-async def test_a_call_with_id_arrives_once(app: App, gate: WebhookReceiver, gated: Notifier) -> None:
-    await app.subscribe(account(1))
+    assert delivered_to(app) == (2, 1)
     gate.script.extend([*BROKEN.values(), losing_the_answer(gate.otherwise)])
-
-    result = await gated.notify(*TEXT, [account(1)], id="first")
-
-    assert result.sent == (account(1),)
-    assert len(delivered(app)) == 1
-
-
-async def test_reading_is_retried(app: App, gate: WebhookReceiver, gated: Notifier) -> None:
-    await app.subscribe(account(1))
+    assert (await gated.notify(*TEXT, [account(1)], id="first")).sent == (account(1),)
+    assert delivered_to(app) == (3, 1)
 
     gate.script.extend([*NOT_NOW.values(), *BROKEN.values()])
     assert list(await gated.lookup([account(1)])) == [account(1)]
@@ -132,26 +86,25 @@ async def test_reading_is_retried(app: App, gate: WebhookReceiver, gated: Notifi
 
 
 async def test_a_wrong_secret_and_an_unknown_project_are_refused(app: App) -> None:
-    for project, secret in ((app.project_id, "bsk_wrong"), ("nobody", app.secret)):
-        async with Notifier(app.server.url, project, secret, pace=BRISK) as stranger:
+    for project_id, secret in ((app.project_id, "bsk_wrong"), ("nobody", app.secret)):
+        async with Notifier(app.server.url, project_id, secret, pace=BRISK) as stranger:
             for attempt in (
                 stranger.notify(*TEXT, [account(1)]),
                 stranger.lookup([account(1)]),
                 anext(stranger.subscribers()),
             ):
-                with pytest.raises(RequestRefusedError, match="401") as refusal:
+                with pytest.raises(client.RequestRefusedError, match="401") as refusal:
                     await attempt
                 assert secret not in str(refusal.value)
 
 
-async def test_a_refusal_names_each_fault(notifier: Notifier) -> None:
-    with pytest.raises(RequestRefusedError, match=r"[^.]; #/accounts/1 .*[^.]; #/notification/title "):
+async def test_a_refusal_names_each_fault_and_the_client_refuses_what_cannot_be_sent(
+    app: App, notifier: Notifier
+) -> None:
+    with pytest.raises(client.RequestRefusedError, match=r"[^.]; #/accounts/1 .*[^.]; #/notification/title "):
         await notifier.notify(NEWS, "", "Body", [account(1), "nobody"])
-    with pytest.raises(RequestRefusedError, match="notification type"):
+    with pytest.raises(client.RequestRefusedError, match="notification type"):
         await notifier.notify("weather", "Title", "Body", [account(1)])
-
-
-async def test_the_client_refuses_what_cannot_be_sent(app: App, notifier: Notifier) -> None:
     with pytest.raises(ValueError, match="500 accounts"):
         await notifier.notify(*TEXT, accounts(501))
     with pytest.raises(TypeError, match="not one text"):
@@ -163,7 +116,7 @@ async def test_the_client_refuses_what_cannot_be_sent(app: App, notifier: Notifi
     with pytest.raises(ValueError, match="secret") as refusal:
         Notifier(app.server.url, app.project_id, f"{app.secret}\n")
     assert app.secret not in str(refusal.value)
-    with pytest.raises(BadPairingError):
+    with pytest.raises(client.BadPairingError):
         Notifier("bridge.example", app.project_id, app.secret)
     with pytest.raises(RuntimeError, match="async with"):
         await Notifier(app.server.url, app.project_id, app.secret).lookup([account(1)])
@@ -172,12 +125,10 @@ async def test_the_client_refuses_what_cannot_be_sent(app: App, notifier: Notifi
 @each_row("body", [b"", b"<html>", b"7", b"[7]", b'["a"', b'["a",', b'["a"],"b"]', b'["a","b","', b'{"a":1}'])
 async def test_another_server_is_reported(gate: WebhookReceiver, gated: Notifier, body: bytes) -> None:
     gate.otherwise = saying(body)
-
-    with pytest.raises(BadAnswerError, match="Is the URL"):
-        await gated.notify(*TEXT, [account(1)])
-    with pytest.raises(BadAnswerError, match="Is the URL"):
-        await gated.lookup([account(1)])
-    with pytest.raises(BadAnswerError, match="Is the URL"):
+    for use in (gated.notify(*TEXT, [account(1)]), gated.lookup([account(1)])):
+        with pytest.raises(client.BadAnswerError, match="Is the URL"):
+            await use
+    with pytest.raises(client.BadAnswerError, match="Is the URL"):
         [each async for each in gated.subscribers()]
 
 
@@ -194,12 +145,6 @@ async def walked(
                 passing.add(asyncio.ensure_future(pass_time(progress.waits_seconds)))
     await asyncio.gather(*passing)
     return seen
-
-
-def delivered_to(app: App) -> tuple[int, int]:
-    """How many deliveries there are, and to how many accounts."""
-    ((deliveries, recipients),) = look(app.server, _DELIVERED)
-    return deliveries, recipients
 
 
 async def test_everybody_gets_it_once_and_the_progress_says_so(app: App, notifier: Notifier) -> None:
@@ -221,28 +166,25 @@ async def test_everybody_gets_it_once_and_the_progress_says_so(app: App, notifie
 
 async def test_a_project_without_subscribers_is_walked_through_at_once(app: App, notifier: Notifier) -> None:
     seen = await walked(notifier.notify_all(*TEXT, id="mine"), app)
-
     assert seen == [NotifyProgress("mine"), NotifyProgress("mine", total=0, result=NotifyResult())]
 
 
-async def test_any_number_of_accounts_can_be_named(app: App, notifier: Notifier) -> None:
+async def test_any_accounts_can_be_named_also_a_bad_one_and_a_dry_run_changes_nothing(
+    app: App, notifier: Notifier
+) -> None:
     await app.subscribe(*accounts(700))
-
-    seen = await walked(notifier.notify_all(*TEXT, to=[*accounts(800), account(1)]), app)
-
-    assert (seen[-1].total, seen[-1].accounts, seen[-1].sent, seen[-1].not_found) == (800, 800, 700, 100)
-    assert delivered_to(app) == (700, 700)
-
-
-async def test_a_dry_run_changes_nothing(app: App, notifier: Notifier) -> None:
-    await app.subscribe(*accounts(700))
-
     result = await notifier.notify(*TEXT, [account(1), account(999)], dry_run=True)
-    seen = await walked(notifier.notify_all(*TEXT, dry_run=True), app)
-
+    dry = (await walked(notifier.notify_all(*TEXT, dry_run=True), app))[-1]
     assert result == NotifyResult((account(1),), (), (account(999),))
-    assert (seen[-1].id, seen[-1].sent) == (None, 700)
+    assert (dry.id, dry.sent) == (None, 700)
     assert delivered_to(app) == (0, 0)
+
+    named = (await walked(notifier.notify_all(*TEXT, to=[*accounts(800), account(1)]), app))[-1]
+    assert (named.total, named.accounts, named.sent, named.not_found) == (800, 800, 700, 100)
+    assert delivered_to(app) == (700, 700)
+    with pytest.raises(client.RequestRefusedError, match="/accounts/100 must be an account id"):
+        await walked(notifier.notify_all(*TEXT, to=[*accounts(600), "nonsense"]), app)
+    assert delivered_to(app) == (1_200, 700)  # earlier calls stay
 
 
 @pytest.mark.own_server  # in test mode subscribers may be listed more often
@@ -251,9 +193,8 @@ async def test_the_servers_limits_are_waited_out(app: App, notifier: Notifier, p
     await app.subscribe(*accounts(2_000))
     assert [(await app.listing()).status for _ in range(3)] == [200, 200, 429]
     assert [(await app.notify([account(9_999)])).status for _ in range(21)] == [200] * 20 + [429]
-
     seen = await walked(notifier.notify_all(*TEXT), app, pass_time)
-
+    waits = [each for each in seen if each.waits_seconds]
     waits = [each for each in seen if each.waits_seconds]
     assert waits
     assert all(each.waits_seconds < 10 and "notify calls" in each.because for each in waits)
@@ -266,9 +207,7 @@ async def test_failures_send_to_nobody_twice(app: App, gate: WebhookReceiver, ga
     walk = gated.notify_all(*TEXT)
     await anext(walk)
     gate.script.extend([status(503, Retry_After="0"), reset, losing_the_answer(gate.otherwise), status(502)])
-
     seen = await walked(walk, app)
-
     assert len([each for each in seen if each.waits_seconds]) == 4
     assert seen[-1].sent == 2_000
     assert delivered_to(app) == (2_000, 2_000)
@@ -279,10 +218,8 @@ async def test_a_server_that_stays_away_ends_the_walk(
 ) -> None:
     await app.subscribe(*accounts(600))
     gate.otherwise = status(503, Retry_After="100")
-
-    with pytest.raises(BridgeUnreachableError, match="503"):
+    with pytest.raises(client.BridgeUnreachableError, match="503"):
         await walked(gated.notify_all(*TEXT), app, pass_time)
-
     assert len(gate.requests) == 3
 
 
@@ -290,9 +227,7 @@ async def test_a_listing_that_breaks_off_goes_on_behind_the_last_account(
     app: App, gate: WebhookReceiver, gated: Notifier
 ) -> None:
     await app.subscribe(*accounts(600))
-    gate.script.append(long_body(1_000_000))
-    gate.script.append(reset)
-
+    gate.script.extend([long_body(1_000_000), reset])
     with pytest.raises(Exception, match="no list of accounts"):
         await anext(gated.subscribers())
     assert [each async for each in gated.subscribers()] == accounts(600)
@@ -304,10 +239,8 @@ async def test_a_walk_goes_on_with_its_id(app: App, notifier: Notifier, pass_tim
         async for progress in walk:
             if progress.accounts == 1_000:
                 break
-
     again = await walked(notifier.notify_all(*TEXT, id=progress.id), app)
     behind = await walked(notifier.notify_all(*TEXT, id=progress.id, after=progress.after), app, pass_time)
-
     assert (again[-1].sent, behind[-1].sent) == (2_000, 1_000)
     assert behind[-1].total is None
     assert delivered_to(app) == (2_000, 2_000)
@@ -317,29 +250,18 @@ async def test_a_later_walk_reaches_accounts_that_were_over_their_limit(app: App
     await app.subscribe(*accounts(600))
     await app.operator.projects.limit_accounts(app.project_id, per_hour=1, burst=1)
     await notifier.notify(NEWS, "Earlier", "Body", [account(1), account(2)])
-
     first = (await walked(notifier.notify_all(*TEXT, id="walk"), app))[-1]
     app.server.clock.advance(3_600)
     second = (await walked(notifier.notify_all(*TEXT, id="walk"), app))[-1]
-
     assert (first.sent, first.rate_limited) == (598, 2)
     assert (second.sent, second.rate_limited) == (600, 0)
     assert delivered_to(app) == (602, 600)
 
 
-async def test_a_bad_account_is_named_and_earlier_calls_stay(app: App, notifier: Notifier) -> None:
-    await app.subscribe(*accounts(600))
-
-    with pytest.raises(RequestRefusedError, match="/accounts/100 must be an account id"):
-        await walked(notifier.notify_all(*TEXT, to=[*accounts(600), "nonsense"]), app)
-
-    assert delivered_to(app) == (500, 500)
-
-
 async def test_a_killed_server_that_comes_back_is_waited_for(tmp_path: Path) -> None:
     settings = settings_over(tmp_path / "data")
     with server_process(tmp_path / "data") as process:
-        secret = await project_with_subscribers(settings, 3_000)
+        secret = await project.project_with_subscribers(settings, 3_000)
         waited = False
         async with (
             Notifier(process.url, "app", secret, pace=BRISK) as notifier,
