@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias
+from typing import Any
 
 from Crypto.Hash import SHA256
 from Crypto.PublicKey.ECC import EccKey
@@ -35,11 +35,10 @@ def throw_away_certificate(folder: Path, address: str = "127.0.0.1") -> ThrowAwa
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, address)])
     now, day = datetime.now(UTC), timedelta(days=1)
+    public, number = key.public_key(), x509.random_serial_number()
     certificate = (
-        x509.CertificateBuilder(
-            name, name, key.public_key(), x509.random_serial_number(), now - day, now + day
-        )
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        x509.CertificateBuilder(name, name, public, number, now - day, now + day)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())
@@ -63,13 +62,17 @@ def self_signed(address: str, written_to: Path | None = None) -> ssl.SSLContext:
 
 # Verification of JSON Web Tokens, as push services do it.
 
-PublicKey: TypeAlias = RsaKey | EccKey
 
-
-def verified(token: str, key: PublicKey) -> tuple[dict[str, Any], dict[str, Any]]:
+def verified(token: str, key: RsaKey | EccKey) -> tuple[dict[str, Any], dict[str, Any]]:
     """Verify a token with a public key; returns its header and claims. Raises ValueError."""
-    algorithm = "RS256" if isinstance(key, RsaKey) else "ES256"
-    return checked(token, algorithm, lambda text, signature: _verify(text, signature, key))
+
+    def verify(text: bytes, signature: bytes) -> None:
+        if isinstance(key, RsaKey):
+            pkcs1_15.new(key).verify(SHA256.new(text), signature)
+        else:
+            DSS.new(key, "fips-186-3", "binary").verify(SHA256.new(text), signature)
+
+    return checked(token, "RS256" if isinstance(key, RsaKey) else "ES256", verify)
 
 
 def checked(
@@ -85,13 +88,3 @@ def checked(
     if fields[0]["alg"] != algorithm:
         raise ValueError(f"alg must be {algorithm}")
     return fields
-
-
-def _verify(text: bytes, signature: bytes, key: PublicKey) -> None:
-    try:
-        if isinstance(key, RsaKey):
-            pkcs1_15.new(key).verify(SHA256.new(text), signature)
-        else:
-            DSS.new(key, "fips-186-3", "binary").verify(SHA256.new(text), signature)
-    except ValueError:
-        raise ValueError("the signature does not fit") from None

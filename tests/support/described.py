@@ -19,21 +19,11 @@ from bridge_server.description.document import openapi_document, spelled
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.web.routes import Route
 
-_PARAMETER = re.compile(r"\{\w+(?::((?:[^{}]|\{[^{}]*\})*))?\}")
 _ANYWHERE = {
-    "bad-request",
-    "target-too-long",
-    "header-field-too-long",
-    "server-error",
-    "ordered-fault",
-    "not-found",
+    "bad-request", "target-too-long", "header-field-too-long", "server-error", "ordered-fault", "not-found",
     "method-not-allowed",
-}
+}  # fmt: skip
 """Codes of problems that any path may have: `not-found` where a route is turned off, for example."""
-_METHOD_NOT_ALLOWED = 405
-_PROBLEM = "application/problem+json"
-_LONGEST_WORD = 16
-"""Longer parts of a path are ids, which say nothing of the answer's kind."""
 _ENOUGH = 25
 """So many answers of one kind are examined by each process of tests: a burst of polls is one answer."""
 
@@ -56,22 +46,18 @@ class Description:
         self._components = _strict(self.document["components"])
         self._validators: dict[str, Draft202012Validator] = {}
         self._seen: Counter[tuple[str, str, int]] = Counter()
-        described = [
-            _Described(
-                row,
-                _pattern(row.path),
-                self.document["paths"][spelled(row.path)][row.method.lower()]["responses"],
-            )
-            for row in rows
+        paths = self.document["paths"]
+        self._operations = [
+            _Described(row, _pattern(row.path), paths[spelled(row.path)][row.method.lower()]["responses"])
+            for row in sorted(rows, key=lambda row: row.path.count("{"))
             if row.about is not None
         ]
-        self._operations = sorted(described, key=lambda each: each.row.path.count("{"))
 
     def check(self, method: str, path: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """Assert that the answer is one that the description has. Other routes pass."""
         wanted = "GET" if method == "HEAD" else method
         bare = path.partition("?")[0]
-        parts = ["*" if len(part) > _LONGEST_WORD else part for part in bare.split("/")]
+        parts = ["*" if len(part) > 16 else part for part in bare.split("/")]  # longer ones are ids
         kind = method, "/".join(parts), status
         self._seen[kind] += 1
         if self._seen[kind] > _ENOUGH:
@@ -94,17 +80,18 @@ class Description:
     ) -> None:
         where = f"{method} {each.row.name} {status}"
         media_type = headers.get("Content-Type", "").partition(";")[0]
-        is_refused_head = method == "HEAD" and status == _METHOD_NOT_ALLOWED
-        if is_refused_head or (media_type == _PROBLEM and body and _code(body) in _ANYWHERE):
+        has_problem = media_type == "application/problem+json" and body
+        if has_problem and str(orjson.loads(body)["type"]).rpartition(":")[2] in _ANYWHERE:
+            return
+        if method == "HEAD" and status == 405:
             return
         response = each.responses.get(str(status))
         assert response is not None, f"{where} is not described: {body[:300]!r}"
+        components = self.document["components"]
         if "$ref" in response:
-            response = self.document["components"]["responses"][response["$ref"].rpartition("/")[2]]
+            response = components["responses"][response["$ref"].rpartition("/")[2]]
         for name, header in response.get("headers", {}).items():
-            required = self.document["components"]["headers"][header["$ref"].rpartition("/")[2]].get(
-                "required"
-            )
+            required = components["headers"][header["$ref"].rpartition("/")[2]].get("required")
             assert not required or name in headers, f"{where} lacks {name}"
         content = response.get("content")
         if content is None or method == "HEAD":
@@ -122,21 +109,13 @@ def description() -> Description:
     return Description()
 
 
-def _code(body: bytes) -> str:
-    return str(orjson.loads(body)["type"]).rpartition(":")[2]
-
-
 def _pattern(path: str) -> re.Pattern[str]:
-    return re.compile("".join(_parts(path)))
-
-
-def _parts(path: str) -> Iterator[str]:
-    place = 0
-    for found in _PARAMETER.finditer(path):
-        yield re.escape(path[place : found.start()])
-        yield f"(?:{found[1] or '[^/]+'})"
-        place = found.end()
-    yield re.escape(path[place:])
+    """Of paths of a route: a parameter has the form that it names, or is any part of a path."""
+    texts = re.split(r"(\{\w+(?::(?:[^{}]|\{[^{}]*\})*)?\})", path)
+    for place, parameter in enumerate(texts):
+        form = parameter[1:-1].partition(":")[2] or "[^/]+"
+        texts[place] = f"(?:{form})" if place % 2 else re.escape(parameter)
+    return re.compile("".join(texts))
 
 
 def _strict(schema: Any) -> Any:

@@ -42,42 +42,34 @@ needs_chromium = pytest.mark.skipif(
 # Programs for Node.js: where `scripts/test --all` installs them, marks of tests that need them, and runs.
 
 PACKAGES = Path(__file__).parent.parent / "node"
-ANVIL = PACKAGES / "node_modules" / ".bin" / "anvil"
+_MODULES = PACKAGES / "node_modules"
 
-_LONGEST_LINE_BYTES = 2**20
-_IS_FAST_RUN = not SLOW
-_HAS_NODE = shutil.which("node") is not None
 
-needs_node = pytest.mark.skipif(
-    _IS_FAST_RUN or not _HAS_NODE or not (PACKAGES / "node_modules" / "walletconnect").is_dir(),
-    reason="needs Node.js and the packages of tests/node: `scripts/test --all` installs them with npm",
-)
-needs_anvil = pytest.mark.skipif(
-    _IS_FAST_RUN or not _HAS_NODE or not ANVIL.exists(),
-    reason="needs Node.js and the anvil package of tests/node: `scripts/test --all` installs it with npm",
-)
+def _needs(module: str, what: str) -> pytest.MarkDecorator:
+    """The mark of a test that needs a package of tests/node."""
+    return pytest.mark.skipif(
+        not SLOW or shutil.which("node") is None or not (_MODULES / module).exists(),
+        reason=f"needs Node.js and {what} of tests/node: `scripts/test --all` installs it with npm",
+    )
+
+
+needs_node = _needs("walletconnect", "each package")
+needs_anvil = _needs(".bin/anvil", "the anvil package")
+needs_test_runners = _needs("vitest", "the test runners")
+needs_openapi_typescript = _needs("openapi-typescript", "openapi-typescript")
 needs_node_alone = pytest.mark.skipif(
-    _IS_FAST_RUN or not _HAS_NODE, reason="needs Node.js 20 or later: `scripts/test --all` runs it"
-)
-needs_test_runners = pytest.mark.skipif(
-    _IS_FAST_RUN or not _HAS_NODE or not (PACKAGES / "node_modules" / "vitest").is_dir(),
-    reason="needs Node.js and the test runners of tests/node: `scripts/test --all` installs them with npm",
-)
-needs_openapi_typescript = pytest.mark.skipif(
-    _IS_FAST_RUN or not _HAS_NODE or not (PACKAGES / "node_modules" / "openapi-typescript").is_dir(),
-    reason="needs Node.js and openapi-typescript of tests/node: `scripts/test --all` installs it with npm",
+    not SLOW or shutil.which("node") is None,
+    reason="needs Node.js 20 or later: `scripts/test --all` runs it",
 )
 
 
 @asynccontextmanager
 async def node_peers(script: str, **orders: Any) -> AsyncIterator[asyncio.StreamReader]:
     """The lines of a script of tests/node, which is ended on leaving."""
+    arguments = ("node", PACKAGES / script, orjson.dumps(orders).decode())
+    longest_line = 2**20
     process = await asyncio.create_subprocess_exec(
-        "node",
-        PACKAGES / script,
-        orjson.dumps(orders).decode(),
-        stdout=asyncio.subprocess.PIPE,
-        limit=_LONGEST_LINE_BYTES,
+        *arguments, stdout=asyncio.subprocess.PIPE, limit=longest_line
     )
     assert process.stdout is not None
     try:

@@ -44,7 +44,6 @@ class NodeProject:
         self.write({"package.json": '{"type": "module"}'})
 
     def write(self, files: Mapping[str, str]) -> None:
-        """Write these files, by name."""
         for name, text in files.items():
             (self.folder / name).write_text(text, "utf-8")
 
@@ -52,16 +51,11 @@ class NodeProject:
         self, *command: str, environment: Mapping[str, str] | None = None, within_seconds: float = _SECONDS
     ) -> str:
         """The output of a command of Node; an AssertionError with it if the command fails."""
-        variables = {
-            "BRIDGE_SERVER_BIN": str(self._server),
-            "NO_COLOR": "1",
-            "CI": "1",
-            **(environment or {}),
-        }
+        variables = {"BRIDGE_SERVER_BIN": str(self._server), "NO_COLOR": "1", "CI": "1"}
         finished = subprocess.run(
             ["node", *command],
             cwd=self.folder,
-            env={**os.environ, **variables},
+            env={**os.environ, **variables, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -80,10 +74,6 @@ class NodeProject:
 
 
 # Specifications that Playwright runs in Debian's Chromium.
-
-_RUN_SECONDS = 1_080.0
-_PAGE_CHECK = Path(__file__).parent / "page_check.js"
-_CONSOLE_WINDOW = Path(__file__).parents[1] / "console" / "browser" / "window.js"
 
 BROWSER_MARKS = [slow, needs_chromium, needs_test_runners, pytest.mark.timeout(1_200)]
 """The marks of a module whose tests run whole specifications, dozens of steps, beside other workers."""
@@ -108,11 +98,11 @@ def run_specification(
     """
     project = NodeProject(folder, "@playwright/test", "playwright", "playwright-core", "axe-core")
     project.write({"playwright.config.js": CONFIGURATION, **(files or {})})
-    project.write({each.name: each.read_text("utf-8") for each in (_PAGE_CHECK, *specifications)})
+    page_check = Path(__file__).parent / "page_check.js"
+    project.write({each.name: each.read_text("utf-8") for each in (page_check, *specifications)})
     variables = {"PW_DISABLE_TS_ESM": "1", **(environment or {})}  # Node reads the files without a compiler
-    return project.run(
-        project.program("@playwright/test"), "test", environment=variables, within_seconds=_RUN_SECONDS
-    )
+    program = project.program("@playwright/test")
+    return project.run(program, "test", environment=variables, within_seconds=1_080.0)
 
 
 async def run_console_specifications(
@@ -126,9 +116,6 @@ async def run_console_specifications(
     for specification, server in servers.items():
         browser = await ConsoleClient(server).sign_in()
         facts[specification.name] = {"url": server.url, "cookie": browser.cookie["Cookie"]}
-    beside = {
-        "window.js": _CONSOLE_WINDOW.read_text("utf-8"),
-        "servers.json": orjson.dumps(facts).decode(),
-        **(files or {}),
-    }
+    window = (ROOT / "tests/console/browser/window.js").read_text("utf-8")
+    beside = {"window.js": window, "servers.json": orjson.dumps(facts).decode(), **(files or {})}
     return await asyncio.to_thread(run_specification, folder, *servers, files=beside, environment=environment)
