@@ -8,15 +8,13 @@ import aiohttp
 import orjson
 import pytest
 
-from tests.headless.dapps import FIRST, HELLO, SECOND, WalletProcess, wallet_process
+from tests.headless.dapps import FIRST, HELLO, SECOND, SIGN, WalletProcess, wallet_process
 from tests.support.needs import needs_node, node_peers, slow
 from tests.support.server import RunningServer
 
-PATIENCE_SECONDS = 240
 PUBLISHED = ("0.7", "1.x", "2.x")
 SIGNATURE = "0xf16e"
 PAYMENT = {"from": FIRST, "to": SECOND, "value": "0x1"}
-SIGN = ["personal_sign", [HELLO, FIRST]]
 
 
 async def _played(
@@ -25,7 +23,7 @@ async def _played(
     """The facts that the dapp of a generation reports."""
     orders = {"generation": generation, "bridge": relay.url, "calls": calls, "hanging": hanging}
     async with (
-        asyncio.timeout(PATIENCE_SECONDS),
+        asyncio.timeout(240),
         node_peers("headless_dapps.js", **orders) as printed,
         aiohttp.ClientSession(wallet.facts["url"], headers=wallet.headers) as http,
     ):
@@ -56,7 +54,6 @@ async def test_a_published_client_has_a_message_signed_and_a_transaction_rejecte
 ) -> None:
     with wallet_process(tmp_path, "--on", "eth_sendTransaction=reject") as wallet:
         facts = await _played(relay, wallet, generation, [SIGN, ["eth_sendTransaction", [PAYMENT]]])
-
     signed, rejected = facts["outcomes"]
     assert facts["accounts"] == [FIRST]
     assert signed["result"].startswith(SIGNATURE)
@@ -74,12 +71,11 @@ async def test_a_published_client_is_answered_by_every_rule(
         'eth_sign=answer:"0xfeed"*1', "eth_sign=delay:50ms*1", "eth_sign=approve*1", "eth_sign=ask*3",
         "eth_sendTransaction=hang",
     )  # fmt: skip
-    eth_sign = ["eth_sign", [FIRST, HELLO]]
+    eth_sign = ("eth_sign", [FIRST, HELLO])
     flags = [text for rule in rules for text in ("--on", rule)]
+    calls, hanging = [eth_sign] * 7 + [SIGN], ["eth_sendTransaction", [PAYMENT]]
     with wallet_process(tmp_path, *flags) as wallet:
-        facts = await _played(
-            relay, wallet, generation, [eth_sign] * 7 + [SIGN], ["eth_sendTransaction", [PAYMENT]]
-        )
+        facts = await _played(relay, wallet, generation, calls, hanging)
 
     rejected, failed, answered, approved, asked, refused, given, signed = facts["outcomes"]
     assert (rejected["error"][1], failed["error"][1]) == ("not today", "out of order")
