@@ -9,14 +9,10 @@ import orjson
 from aiohttp import web
 
 from bridge_server.kit.client import Dapp
-from bridge_server.kit.client.v2_protocol import (
-    KeyPair,
-    TopicKey,
-    approved,
-    parse_relay_pairing,
-    read_public_key,
-)
+from bridge_server.kit.client import v2_protocol as v2
+from bridge_server.kit.client.v2_protocol import TopicKey
 from tests.client.pairs import ACCOUNT
+from tests.support.waiting import eventually
 
 Frame: TypeAlias = dict[str, Any]
 Reaction: TypeAlias = Callable[["FakeRelay", web.WebSocketResponse, Frame], Awaitable[None]]
@@ -36,6 +32,19 @@ class FakeRelay:
     def of(self, method: str) -> list[Frame]:
         """The frames of a method."""
         return [frame for frame in self.frames if frame.get("method") == method]
+
+    async def got(self, method: str, times: int) -> None:
+        """Return once so many frames of the method have come."""
+        await eventually(lambda: len(self.of(method)) >= times)
+
+    async def acknowledged(self, number: int, times: int = 1) -> None:
+        """Return once so many clients have acknowledged the delivery."""
+
+        def enough() -> bool:
+            told = [frame["id"] for frame in self.frames if frame.get("result") is True]
+            return told.count(number) >= times
+
+        await eventually(enough)
 
     async def say(self, *frames: str | Frame) -> None:
         """Send frames to everybody who is connected."""
@@ -142,11 +151,11 @@ def subscribed(fake: FakeRelay) -> list[str]:
 
 async def settled(dapp: Dapp, fake: FakeRelay) -> TopicKey:
     """The key of a session that the test, as the wallet, has settled with the dapp."""
-    pairing, own = parse_relay_pairing(dapp.uri).topic_key, KeyPair()
+    pairing, own = v2.parse_relay_pairing(dapp.uri).topic_key, v2.KeyPair()
     proposal = pairing.open(fake.of("wc_proposeSession")[0]["params"]["sessionProposal"])
-    key = TopicKey(own.symmetric_key(read_public_key(proposal["params"]["proposer"]["publicKey"])))
+    key = TopicKey(own.symmetric_key(v2.read_public_key(proposal["params"]["proposer"]["publicKey"])))
     answer = {"id": proposal["id"], "result": {"responderPublicKey": own.public.hex()}}
-    namespaces = approved(proposal["params"], [ACCOUNT], 1)
+    namespaces = v2.approved(proposal["params"], [ACCOUNT], 1)
     settlement = {"id": 9, "method": "wc_sessionSettle", "params": {"namespaces": namespaces}}
     await fake.say(
         delivery(10, {"topic": pairing.topic, "message": pairing.seal(answer)}),
@@ -154,21 +163,3 @@ async def settled(dapp: Dapp, fake: FakeRelay) -> TopicKey:
     )
     await dapp.approval()
     return key
-
-
-def count_of(fake: FakeRelay, method: str, times: int) -> Callable[[], Awaitable[bool]]:
-    """Whether so many frames of the method have come."""
-
-    async def holds() -> bool:
-        return len(fake.of(method)) == times
-
-    return holds
-
-
-def acknowledged(fake: FakeRelay, number: int, times: int = 1) -> Callable[[], Awaitable[bool]]:
-    """Whether so many clients have acknowledged the delivery."""
-
-    async def holds() -> bool:
-        return [frame["id"] for frame in fake.frames if frame.get("result") is True].count(number) == times
-
-    return holds

@@ -1,6 +1,7 @@
 """Bridges and relays over WebSockets that refuse, break off, lie, say nonsense, or are not there."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -8,21 +9,15 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.kit.client import (
-    AnswerTimeoutError,
-    BridgeUnreachableError,
-    Generation,
-    RequestRefusedError,
-)
+from bridge_server.kit import client
+from bridge_server.kit.client import Generation
 from bridge_server.kit.client.v1 import SocketCipher, peer
 from bridge_server.kit.client.v2_protocol import parse_relay_pairing
 from tests.client.fake_relay import (
     FakeRelay,
     Reaction,
-    acknowledged,
     breaking_off_at,
     closing_with,
-    count_of,
     delivery,
     fake_relay,
     publication,
@@ -37,14 +32,7 @@ from tests.support.waiting import eventually, turns
 
 IMPATIENT = replace(BRISK, patience_seconds=0.2)
 NONSENSE: list[Any] = [None, [], [[]], {"a": {}}, 1.5, True, "no", 2**63]
-METHODS = [
-    "wc_sessionPropose",
-    "wc_sessionRequest",
-    "wc_sessionSettle",
-    "wc_sessionUpdate",
-    "wc_sessionEvent",
-    "eth_sign",
-]
+METHODS = [*(f"wc_session{each}" for each in ("Propose", "Request", "Settle", "Update", "Event")), "eth_sign"]
 
 
 @pytest.fixture
@@ -60,23 +48,18 @@ def generation(request: pytest.FixtureRequest) -> Generation:
     return chosen
 
 
-@each_row("status", [400, 401, 403, 404])
-async def test_a_refused_connection_is_final(fake: FakeRelay, generation: Generation, status: int) -> None:
-    fake.statuses = [status] * 2
-
-    with pytest.raises(RequestRefusedError) as refusal:
-        await dapp_at(fake.url, generation).__aenter__()
-
-    assert refusal.value.status == status
-    assert len(fake.statuses) == 1
-
-
-@pytest.mark.parametrize("status", [429, 500, 502, 503])
-async def test_a_busy_bridge_is_tried_again(fake: FakeRelay, generation: Generation, status: int) -> None:
-    fake.statuses = [status] * 3
-
-    async with dapp_at(fake.url, generation):
-        assert (fake.statuses, fake.connections) == ([], 1)
+async def test_a_busy_bridge_is_tried_again_and_a_refused_connection_is_final(
+    fake: FakeRelay, generation: Generation
+) -> None:
+    for connections, status in enumerate((429, 500, 502, 503), 1):
+        fake.statuses = [status] * 3
+        async with dapp_at(fake.url, generation):
+            assert (fake.statuses, fake.connections) == ([], connections)
+    for status in (400, 401, 403, 404):
+        fake.statuses = [status] * 2
+        with pytest.raises(client.RequestRefusedError) as refusal:
+            await dapp_at(fake.url, generation).__aenter__()
+        assert (refusal.value.status, len(fake.statuses)) == (status, 1)
 
 
 @each_row(
@@ -91,10 +74,8 @@ async def test_a_refusal_of_a_relay_is_final_and_has_its_reason(
     fake: FakeRelay, react: Reaction, status: int, reason: str
 ) -> None:
     fake.react = react
-
-    with pytest.raises(RequestRefusedError, match=reason) as refusal:
+    with pytest.raises(client.RequestRefusedError, match=reason) as refusal:
         await dapp_at(fake.url, "2.x").__aenter__()
-
     assert refusal.value.status == status
 
 
@@ -102,14 +83,14 @@ async def test_a_wallet_whose_connection_is_refused_knows(fake: FakeRelay, gener
     async with dapp_at(fake.url, generation) as dapp:
         fake.statuses = [401]
         async with wallet_for(dapp, fake.url) as wallet:
-            with pytest.raises(RequestRefusedError):
+            with pytest.raises(client.RequestRefusedError):
                 await wallet.proposal()
-            with pytest.raises(RequestRefusedError):
+            with pytest.raises(client.RequestRefusedError):
                 _ = [call async for call in wallet.calls()]
 
 
 async def test_a_bridge_that_is_not_there_is_unreachable(generation: Generation) -> None:
-    with pytest.raises(BridgeUnreachableError, match="cannot be used"):
+    with pytest.raises(client.BridgeUnreachableError, match="cannot be used"):
         await dapp_at("http://127.0.0.1:9", generation, pace=IMPATIENT).__aenter__()
 
 
@@ -117,52 +98,40 @@ async def test_a_bridge_that_never_confirms_is_unreachable(
     fake: FakeRelay, generation: Generation, pass_time: PassTime
 ) -> None:
     fake.react = breaking_off_at(1_000_000, "wc_proposeSession", "pub")
-
     entering = asyncio.create_task(dapp_at(fake.url, generation).__aenter__())
     await eventually(lambda: fake.connections > 1)
     await pass_time(BRISK.patience_seconds)
-
-    with pytest.raises(BridgeUnreachableError):
+    with pytest.raises(client.BridgeUnreachableError):
         await entering
 
 
-async def test_a_relay_is_called_with_the_same_id_until_it_answers(fake: FakeRelay) -> None:
-    fake.react = breaking_off_at(2, "wc_proposeSession")
-
-    async with dapp_at(fake.url, "2.x") as dapp:
-        proposals = fake.of("wc_proposeSession")
-
-        assert len(proposals) == 3
-        assert proposals[0] == proposals[1] == proposals[2]
-        assert proposals[0]["params"]["pairingTopic"] == parse_relay_pairing(dapp.uri).topic_key.topic
+@each_row(("generation", "kind"), [("1.x", "pub"), ("2.x", "wc_proposeSession")])
+async def test_a_session_request_is_sent_until_it_is_confirmed(
+    fake: FakeRelay, generation: Generation, kind: str
+) -> None:
+    fake.react = breaking_off_at(2, kind)
+    async with dapp_at(fake.url, generation) as dapp:
+        sent = [frame for frame in fake.frames if frame.get("method", frame.get("type")) == kind]
+        assert len(sent) == 3
+        assert sent[0] == sent[1] == sent[2]
+        if generation == "2.x":
+            assert sent[0]["params"]["pairingTopic"] == parse_relay_pairing(dapp.uri).topic_key.topic
 
 
 async def test_topics_are_subscribed_again_with_each_connection(fake: FakeRelay) -> None:
     async with dapp_at(fake.url, "2.x") as dapp:
         topic = parse_relay_pairing(dapp.uri).topic_key.topic
         for times in (1, 2):
-            await eventually(count_of(fake, "irn_batchSubscribe", times))
+            await fake.got("irn_batchSubscribe", times)
             await fake.break_off()
-        await eventually(count_of(fake, "irn_batchSubscribe", 3))
-
+        await fake.got("irn_batchSubscribe", 3)
     assert [frame["params"] for frame in fake.of("irn_batchSubscribe")] == [{"topics": [topic]}] * 3
 
 
 async def test_a_refused_subscription_is_tried_again(fake: FakeRelay) -> None:
     fake.react = refusing(-32_000, "SubscriberLimitExceeded", "irn_batchSubscribe", times=2)
-
     async with dapp_at(fake.url, "2.x"):
-        await eventually(count_of(fake, "irn_batchSubscribe", 3))
-
-
-async def test_a_session_request_of_1_x_is_published_until_its_pong(fake: FakeRelay) -> None:
-    fake.react = breaking_off_at(2, "pub")
-
-    async with dapp_at(fake.url, "1.x"):
-        published = [frame for frame in fake.frames if frame["type"] == "pub"]
-
-        assert len(published) == 3
-        assert published[0] == published[1] == published[2]
+        await fake.got("irn_batchSubscribe", 3)
 
 
 async def test_a_call_of_1_x_that_the_bridge_may_have_taken_is_not_published_again(fake: FakeRelay) -> None:
@@ -175,8 +144,7 @@ async def test_a_call_of_1_x_that_the_bridge_may_have_taken_is_not_published_aga
         )
         await dapp.approval()
         fake.react = breaking_off_at(1, "pub")
-
-        with pytest.raises(BridgeUnreachableError, match="may have taken"):
+        with pytest.raises(client.BridgeUnreachableError, match="may have taken"):
             await dapp.call("personal_sign", [])
         calls = [frame for frame in fake.frames if frame["topic"] == "wallet-topic"]
         assert len(calls) == 1
@@ -193,7 +161,6 @@ async def test_a_message_that_comes_twice_is_taken_once(fake: FakeRelay) -> None
         first, second = ({"topic": key.topic, "message": key.seal(event)} for event in events)
         await fake.say(delivery(20, first), delivery(21, first), delivery(22, second))
         told = dapp.events()
-
         assert [(await anext(told)).name, (await anext(told)).name] == ["first", "second"]
 
 
@@ -206,8 +173,7 @@ async def test_a_dapp_refuses_what_only_a_dapp_may_ask(fake: FakeRelay) -> None:
         messages = [{"topic": key.topic, "message": key.seal(content)} for content in (call, wrong, update)]
         approval = await dapp.approval()
         await fake.say(*(delivery(number, data) for number, data in enumerate(messages, 20)))
-
-        await eventually(acknowledged(fake, 22))
+        await fake.acknowledged(22)
         assert await dapp.approval() == approval
 
 
@@ -219,10 +185,8 @@ async def test_leaving_that_is_cancelled_is_cancelled(
     await dapp.__aenter__()
     leaving = asyncio.create_task(dapp.__aexit__(None, None, None))
     await turns(count)
-
     was_cancelled = leaving.cancel()
     await asyncio.wait([leaving])
-
     assert leaving.cancelled() is was_cancelled
     await dapp.__aexit__(None, None, None)
 
@@ -230,15 +194,12 @@ async def test_leaving_that_is_cancelled_is_cancelled(
 @pytest.mark.parametrize("nonsense", NONSENSE, ids=repr)
 async def test_a_session_of_2_x_lives_on(fake: FakeRelay, nonsense: Any) -> None:
     async with dapp_at(fake.url, "2.x") as dapp, wallet_for(dapp, fake.url) as wallet:
-        await eventually(count_of(fake, "irn_batchSubscribe", 2))
+        await fake.got("irn_batchSubscribe", 2)
         pairing = parse_relay_pairing(dapp.uri).topic_key
         key = await settled(dapp, fake)
         contents = [nonsense, *requests_with(nonsense), *responses_with(nonsense)]
-        data: list[Any] = [
-            {"topic": own.topic, "message": own.seal(content)}
-            for own in (pairing, key)
-            for content in contents
-        ]
+        sealed = itertools.product((pairing, key), contents)
+        data: list[Any] = [{"topic": own.topic, "message": own.seal(content)} for own, content in sealed]
         data += [{"topic": nonsense, "message": ""}, {"topic": key.topic, "message": nonsense}, nonsense]
         await fake.say(
             "{",
@@ -250,9 +211,9 @@ async def test_a_session_of_2_x_lives_on(fake: FakeRelay, nonsense: Any) -> None
             delivery(9_999, {"topic": "0" * 64, "message": "for nobody here"}),
         )
 
-        await eventually(acknowledged(fake, 9_999, times=2))
+        await fake.acknowledged(9_999, times=2)
         assert (await dapp.approval()).accounts == (ACCOUNT,)
-        with pytest.raises(AnswerTimeoutError):
+        with pytest.raises(client.AnswerTimeoutError):
             await wallet.proposal(timeout=0.01)
 
 
@@ -261,13 +222,10 @@ async def test_a_session_of_1_x_lives_on(fake: FakeRelay, nonsense: Any) -> None
     async with dapp_at(fake.url, "1.x") as dapp, wallet_for(dapp, fake.url) as wallet:
         cipher = SocketCipher(dapp.pairing.key)
         sound = {"method": "wc_sessionRequest", "params": [peer("dapp-topic", "Sound Dapp", "")], "id": 1}
-        requests = [each for each in requests_with(nonsense) if not is_end_of_1_x(each)]
+        requests = [each for each in requests_with(nonsense) if not ends_1_x(each)]
         contents = [nonsense, *requests, *responses_with(nonsense), sound]
 
-        async def connected() -> bool:
-            return len(subscribed(fake)) == 3
-
-        await eventually(connected)
+        await eventually(lambda: len(subscribed(fake)) == 3)
         for topic in subscribed(fake):
             await fake.say(
                 "{",
@@ -278,7 +236,7 @@ async def test_a_session_of_1_x_lives_on(fake: FakeRelay, nonsense: Any) -> None
             )
 
         assert (await wallet.proposal()).name == "Sound Dapp"
-        with pytest.raises(AnswerTimeoutError):
+        with pytest.raises(client.AnswerTimeoutError):
             await dapp.approval(timeout=0.01)
 
 
@@ -306,10 +264,8 @@ def responses_with(nonsense: Any) -> list[dict[str, Any]]:
     return [{"id": nonsense, "result": nonsense}, {"id": nonsense, "error": nonsense}]
 
 
-def is_end_of_1_x(request: dict[str, Any]) -> bool:
+def ends_1_x(request: dict[str, Any]) -> bool:
     """Whether generation 1.x ends a session by it: by each update that does not say `approved`."""
-    match request:
-        case {"method": "wc_sessionUpdate", "params": [dict(), *_]}:
-            return True
-        case _:
-            return False
+    params = request["params"]
+    of_update = request["method"] == "wc_sessionUpdate" and isinstance(params, list)
+    return of_update and isinstance(next(iter(params), None), dict)
