@@ -1,7 +1,7 @@
 """Work that goes on beside something else, sweeps among it, and what waits when the server stops."""
 
 import asyncio
-from collections.abc import AsyncIterator, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,13 +17,10 @@ from tests.support.waiting import eventually, turns
 
 
 class Work:
-    """Goes on for ever, and takes a moment to end."""
+    """Goes on for ever, and ends once it may."""
 
     def __init__(self) -> None:
-        self.begun = asyncio.Event()
-        self.may_end = asyncio.Event()
-        self.may_end.set()
-        self.ending = asyncio.Event()
+        self.begun, self.may_end, self.ending = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.ended = False
 
     async def run(self) -> None:
@@ -38,6 +35,7 @@ class Work:
 
 async def test_background_work_ends_when_the_block_fails() -> None:
     work = Work()
+    work.may_end.set()
 
     async def fail_inside() -> None:
         async with running(work.run()):
@@ -47,7 +45,6 @@ async def test_background_work_ends_when_the_block_fails() -> None:
 
     with pytest.raises(LookupError, match="inside"):
         await fail_inside()
-
     assert work.ended
 
 
@@ -64,76 +61,55 @@ async def test_a_failure_of_the_work_is_raised_when_the_block_is_left() -> None:
 
 
 async def test_a_block_that_is_cancelled_while_its_work_ends_stays_cancelled() -> None:
-    work = Work()
-    work.may_end.clear()
-    went_on = False
+    work, went_on = Work(), []
 
     async def leave_slowly() -> None:
-        nonlocal went_on
         async with running(work.run()):
             await work.begun.wait()
-        went_on = True
+        went_on.append(True)
 
     leaving = asyncio.create_task(leave_slowly())
     await work.ending.wait()
     leaving.cancel()
     work.may_end.set()
     await asyncio.wait([leaving])
-
-    assert leaving.cancelled()
-    assert not went_on
-
-
-async def never() -> None:
-    await asyncio.Event().wait()
-
-
-@each_row("is_closed", [False, True])
-async def test_work_is_finished_while_the_server_runs_and_within_the_grace(is_closed: bool) -> None:
-    async def work() -> int:
-        await asyncio.sleep(0)
-        return 7
-
-    stopping = Stopping(60)
-    if is_closed:
-        stopping.close()
-
-    assert stopping.has_begun is is_closed
-    assert await stopping.finish(work()) == 7
+    assert (leaving.cancelled(), went_on) == (True, [])
 
 
 async def test_the_grace_is_one_for_all_and_nothing_begins_after_it(pass_time: PassTime) -> None:
     begun: list[None] = []
 
-    async def work() -> None:
+    async def work() -> int:
         begun.append(None)
+        await asyncio.sleep(0)
+        return 7
 
     stopping = Stopping(60)
-    waiting = [asyncio.create_task(stopping.finish(never())) for _ in range(3)]
+    assert not stopping.has_begun
+    assert await stopping.finish(work()) == 7
+    waiting = [asyncio.create_task(stopping.finish(asyncio.Event().wait())) for _ in range(3)]
     await asyncio.sleep(0)
     stopping.close()
+    assert stopping.has_begun
+    assert await stopping.finish(work()) == 7, "within the grace"
     await turns()
     assert not any(each.done() for each in waiting)
+
     await pass_time(60)
-    for each in waiting:
+    stopping.close()
+    for each in (*waiting, stopping.finish(work())):
         with pytest.raises(StoppedError):
             await each
-
-    stopping.close()
-    with pytest.raises(StoppedError):
-        await stopping.finish(work())
-
-    assert begun == []
+    assert len(begun) == 2
 
 
 HOUR = 3_600
-INTERVAL_SECONDS = 0.001
 
 
 class Rubbish:
     """Something to sweep, in slices of ten."""
 
-    def __init__(self, rows: int, failures: Sequence[Exception] = ()) -> None:
+    def __init__(self, rows: int, *failures: Exception) -> None:
         self.rows = rows
         self.failures = list(failures)
         self.slices: list[tuple[int, int]] = []
@@ -146,35 +122,25 @@ class Rubbish:
         self.slices.append((now_ms, deleted))
         return deleted
 
-    async def is_gone(self) -> bool:
+    def is_gone(self) -> bool:
         return self.rows == 0
 
 
-def sweeper(*sweeps: Sweep, clock: ManualClock | None = None) -> Sweeper:
-    return Sweeper(sweeps, clock or ManualClock(5), interval_seconds=INTERVAL_SECONDS)
+def sweeper(*sweeps: Sweep, clock: ManualClock | None = None, **options: Any) -> Sweeper:
+    return Sweeper(sweeps, clock or ManualClock(5), interval_seconds=0.001, **options)
 
 
-async def test_every_sweep_takes_slices_until_nothing_is_left() -> None:
-    heaps = [Rubbish(25), Rubbish(0), Rubbish(12)]
-
-    swept = await sweeper(*(heap.sweep for heap in heaps)).sweep()
-
-    assert swept == 37
-    assert [heap.rows for heap in heaps] == [0, 0, 0]
-    assert heaps[0].slices == [(5, 10), (5, 10), (5, 5), (5, 0)]
-
-
-async def test_a_sweep_pauses_between_two_slices() -> None:
-    rubbish = Rubbish(20)
-    turns: list[int] = []
+async def test_every_sweep_takes_slices_until_nothing_is_left_and_pauses_between_two() -> None:
+    heaps, between = [Rubbish(25), Rubbish(0), Rubbish(12)], list[int]()
 
     async def sweep_and_call_another(now_ms: int) -> int:
-        asyncio.get_running_loop().call_soon(lambda: turns.append(len(rubbish.slices)))
-        return await rubbish.sweep(now_ms)
+        asyncio.get_running_loop().call_soon(lambda: between.append(len(heaps[0].slices)))
+        return await heaps[0].sweep(now_ms)
 
-    await sweeper(sweep_and_call_another).sweep()
-
-    assert turns[:2] == [1, 2]
+    assert await sweeper(sweep_and_call_another, heaps[1].sweep, heaps[2].sweep).sweep() == 37
+    assert [heap.rows for heap in heaps] == [0, 0, 0]
+    assert heaps[0].slices == [(5, 10), (5, 10), (5, 5), (5, 0)]
+    assert between[:2] == [1, 2]
 
 
 async def test_a_sweep_that_is_under_way_can_be_waited_for() -> None:
@@ -194,13 +160,12 @@ async def test_a_sweep_that_is_under_way_can_be_waited_for() -> None:
 
     held.set()
     await ended
-
-    assert rubbish.rows == 0
+    assert rubbish.is_gone()
     assert await sweeping == 25
 
 
 async def test_the_sweeper_goes_on_after_failures_and_deletes_rows_that_expire_later() -> None:
-    rubbish = Rubbish(25, failures=[UnavailableError("the disk is full"), ValueError("a bug")])
+    rubbish = Rubbish(25, UnavailableError("the disk is full"), ValueError("a bug"))
     refusals = [UnavailableError("the database is away")]
 
     @asynccontextmanager
@@ -210,27 +175,22 @@ async def test_the_sweeper_goes_on_after_failures_and_deletes_rows_that_expire_l
         yield True
 
     with capture_logs() as logs:
-        async with running(Sweeper([rubbish.sweep], ManualClock(5), 0.001, hold=hold).run_forever()):
+        async with running(sweeper(rubbish.sweep, hold=hold).run_forever()):
             await eventually(rubbish.is_gone)
             rubbish.rows = 15
             await eventually(rubbish.is_gone)
-
     assert [line["event"] for line in logs] == ["sweep_postponed", "sweep_failed", "sweep_postponed"]
 
 
-def jumps_in(events: list[MutableMapping[str, Any]]) -> list[int]:
+def jumps_in(events: Sequence[Mapping[str, Any]]) -> list[int]:
     return [event["seconds"] for event in events if event["event"] == "clock_jumped"]
-
-
-async def until_told_of(events: list[MutableMapping[str, Any]], jumps: int) -> None:
-    await eventually(lambda: len(jumps_in(events)) >= jumps)
 
 
 async def until_an_hour_is_over(clock: ManualClock, rubbish: Rubbish, pass_time: PassTime) -> None:
     """Nothing is swept until the last second of an hour, and everything after it."""
     clock.advance(HOUR - 1)
     for _ in range(5):
-        await pass_time(INTERVAL_SECONDS)
+        await pass_time(0.001)
     assert rubbish.slices == []
     clock.advance(1)
     await eventually(rubbish.is_gone)
@@ -243,12 +203,10 @@ async def test_a_clock_jump_is_logged_and_pauses_sweeping_for_an_hour_of_elapsed
     clock, rubbish = ManualClock(), Rubbish(5)
     sweeping = sweeper(rubbish.sweep, clock=clock)
     clock.set_by(jump)
-
     with capture_logs() as events:
         async with running(sweeping.run_forever()):
-            await until_told_of(events, 1)
+            await eventually(lambda: len(jumps_in(events)) >= 1)
             await until_an_hour_is_over(clock, rubbish, pass_time)
-
     assert jumps_in(events) == [jump]
 
 
@@ -256,13 +214,12 @@ async def test_a_second_jump_begins_another_hour(pass_time: PassTime) -> None:
     clock, rubbish = ManualClock(), Rubbish(5)
     sweeping = sweeper(rubbish.sweep, clock=clock)
     clock.set_by(2 * HOUR)
-
     with capture_logs() as events:
         async with running(sweeping.run_forever()):
-            await until_told_of(events, 1)
+            await eventually(lambda: len(jumps_in(events)) >= 1)
             clock.advance(HOUR - 1)
             clock.set_by(-2 * HOUR)
-            await until_told_of(events, 2)
+            await eventually(lambda: len(jumps_in(events)) >= 2)
             await until_an_hour_is_over(clock, rubbish, pass_time)
 
 
@@ -274,14 +231,12 @@ async def test_a_clock_that_is_set_a_little_and_a_machine_that_slept_have_no_jum
     sweeping = sweeper(rubbish.sweep, clock=clock)
     clock.set_by(correction)
     clock.advance(asleep)
-
     async with running(sweeping.run_forever()):
         await eventually(rubbish.is_gone)
 
 
 async def test_only_the_process_that_has_the_hold_sweeps() -> None:
-    holds, rubbish = [False, False, True], Rubbish(3)
-    left: list[bool] = []
+    holds, left, rubbish = [False, False, True], list[bool](), Rubbish(3)
 
     @asynccontextmanager
     async def hold() -> AsyncIterator[bool]:
@@ -289,8 +244,7 @@ async def test_only_the_process_that_has_the_hold_sweeps() -> None:
         yield is_held
         left.append(is_held)
 
-    async with running(Sweeper([rubbish.sweep], ManualClock(5), 0.001, hold=hold).run_forever()):
+    async with running(sweeper(rubbish.sweep, hold=hold).run_forever()):
         await eventually(lambda: True in left)
-
     assert left[:3] == [False, False, True]
     assert len(rubbish.slices) == 2

@@ -15,10 +15,8 @@ OWNED: Key = ("status", "1")
 FAR = 10**15
 
 
-async def load(
-    cache: ReadCache, key: Key, read: Callable[[], Awaitable[Cached]], *, keeps_empty: bool = True
-) -> Cached:
-    return await cache.load(key, read, lambda found: found, 0, keeps_empty=keeps_empty)
+async def load(cache: ReadCache, key: Key, read: Callable[[], Awaitable[Cached]]) -> Cached:
+    return await cache.load(key, read, lambda found: found, 0, keeps_empty=True)
 
 
 def reading(
@@ -35,16 +33,11 @@ def reading(
 class SlowRead:
     """A read that takes until it is let go, and then finds a value or raises."""
 
-    def __init__(
-        self, value: bytes = b"old", owner: Key | None = None, error: Exception | None = None
-    ) -> None:
-        self.found = Cached(value, FAR, owner)
-        self.error = error
+    def __init__(self, owner: Key | None = None, error: Exception | None = None) -> None:
+        self.found, self.error = Cached(b"old", FAR, owner), error
         self.gate = asyncio.Event()
-        self.reads = 0
 
     async def read(self) -> Cached:
-        self.reads += 1
         await self.gate.wait()
         if self.error is not None:
             raise self.error
@@ -62,17 +55,14 @@ def cache() -> ReadCache:
     return ReadCache(10_000, ["statuses"])
 
 
-@each_row("value", [b"body", b"", None])
-async def test_a_loaded_value_is_cached_until_it_is_forgotten(value: bytes | None) -> None:
-    cache = ReadCache(10_000)
-
-    loaded = await load(cache, KEY, reading(value))
-
-    assert loaded.value == value
-    assert cache.get(KEY, now_ms=0) == loaded
-    assert cache.get(("calls", "a"), now_ms=0) is None
-    cache.forget(KEY)
-    assert cache.get(KEY, now_ms=0) is None
+async def test_a_loaded_value_is_cached_until_it_is_forgotten(cache: ReadCache) -> None:
+    for value in (b"body", b"", None):
+        loaded = await load(cache, KEY, reading(value))
+        assert loaded.value == value
+        assert cache.get(KEY, now_ms=0) == loaded
+        assert cache.get(("calls", "a"), now_ms=0) is None
+        cache.forget(KEY)
+        assert cache.get(KEY, now_ms=0) is None
 
 
 @each_row(
@@ -82,9 +72,8 @@ async def test_a_loaded_value_is_cached_until_it_is_forgotten(value: bytes | Non
 async def test_a_value_touched_during_its_read_is_returned_but_not_cached(
     key: Key, owner: Key | None, touched: Key, is_cached: bool
 ) -> None:
-    cache, slow = ReadCache(10_000, ["statuses"]), SlowRead(owner=owner)
+    cache, slow = ReadCache(10_000, ["statuses"]), SlowRead(owner)
     (loading,) = await slow.begun(cache, key)
-
     cache.forget(touched)
     slow.gate.set()
 
@@ -95,15 +84,11 @@ async def test_a_value_touched_during_its_read_is_returned_but_not_cached(
 async def test_a_read_begun_after_the_touch_is_cached_whatever_an_earlier_finds(cache: ReadCache) -> None:
     slow = SlowRead()
     (earlier,) = await slow.begun(cache)
-
     cache.forget(KEY)
-    await load(cache, KEY, reading(b"new"))
+    new = await load(cache, KEY, reading(b"new"))
     slow.gate.set()
     await earlier
-
-    remembered = cache.get(KEY, now_ms=0)
-    assert remembered is not None
-    assert remembered.value == b"new"
+    assert cache.get(KEY, now_ms=0) == new
 
 
 async def test_a_cancelled_reader_hands_the_read_to_the_next_caller(cache: ReadCache) -> None:
@@ -119,47 +104,34 @@ async def test_a_cancelled_reader_hands_the_read_to_the_next_caller(cache: ReadC
 async def test_a_failed_read_raises_for_every_caller_and_leaves_nothing_behind(cache: ReadCache) -> None:
     slow = SlowRead(error=LookupError("gone"))
     loads = await slow.begun(cache, count=3)
-
     slow.gate.set()
-
     outcomes = await asyncio.gather(*loads, return_exceptions=True)
+
     assert [str(outcome) for outcome in outcomes] == ["gone"] * 3
     assert (await load(cache, KEY, reading(b"body"))).value == b"body"
 
 
 async def test_an_entry_holds_until_it_expires(cache: ReadCache) -> None:
-    await load(cache, KEY, reading(b"body", expires_at_ms=1_000))
-
-    assert cache.get(KEY, 999) is not None
-    assert cache.get(KEY, 1_000) is cache.get(KEY, 1_001) is None
+    loaded = await load(cache, KEY, reading(b"body", expires_at_ms=1_000))
+    assert [cache.get(KEY, now_ms) for now_ms in (999, 1_000, 1_001)] == [loaded, None, None]
 
 
-async def test_the_value_that_was_not_read_for_longest_is_evicted() -> None:
+async def test_the_value_that_was_not_read_for_longest_is_evicted_and_a_huge_one_not_cached() -> None:
     cache = ReadCache(3 * Cached(b"x" * 100, FAR).size_bytes)
     for name in "abc":
         await load(cache, ("session", name), reading(b"x" * 100))
     cache.get(("session", "a"), now_ms=0)
-
     await load(cache, ("session", "d"), reading(b"x" * 100))
-
     assert [name for name in "abcd" if cache.get(("session", name), now_ms=0)] == ["a", "c", "d"]
 
-
-async def test_a_value_larger_than_the_whole_capacity_is_returned_but_not_cached() -> None:
-    cache = ReadCache(1_000)
-
-    loaded = await load(cache, KEY, reading(b"x" * 2_000))
-
-    assert loaded.value == b"x" * 2_000
+    assert (await load(cache, KEY, reading(b"x" * 2_000))).value == b"x" * 2_000
     assert cache.get(KEY, now_ms=0) is None
 
 
 async def test_a_touched_owner_drops_its_own_values_only(cache: ReadCache) -> None:
-    others = ("statuses", "b")
-    for number, owner in ((1, OWNER), (2, OWNER), (3, others)):
+    for number, owner in ((1, OWNER), (2, OWNER), (3, ("statuses", "b"))):
         await load(cache, ("status", str(number)), reading(b"body", owner=owner))
     await load(cache, KEY, reading(b"body"))
-
     cache.forget(OWNER)
 
     known = [key for key in (OWNED, ("status", "2"), ("status", "3"), KEY) if cache.get(key, now_ms=0)]
