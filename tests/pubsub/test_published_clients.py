@@ -12,6 +12,7 @@ import orjson
 from tests.support.engines import settings_over
 from tests.support.inbox_client import until_stored
 from tests.support.needs import PACKAGES, needs_node, slow
+from tests.support.programs import output_of
 from tests.support.server import running_server, server_process
 
 pytestmark = needs_node
@@ -60,11 +61,9 @@ async def go_on_after_a_kill(
 
 
 async def test_scenes_of_1x_end_as_they_should(tmp_path: Path) -> None:
-    async with (
-        running_server(tmp_path / "data") as server,
-        node("v1_scenes.js", server.url, tmp_path) as process,
-    ):
-        scenes = orjson.loads(await line_of(process))
+    async with running_server(tmp_path / "data") as server:
+        script = str(PACKAGES / "v1_scenes.js")
+        scenes = orjson.loads(await output_of("node", script, server.url, folder=tmp_path))
     pairing, pending = scenes.pop("pairing"), scenes.pop("pendingCalls")
     messages, answered = [f"0x{number}" for number in range(20)], ["0x01", "0x02", "0x03"]
 
@@ -101,11 +100,11 @@ async def test_a_session_of_1x_goes_on_after_the_server_was_killed_and_started_a
     assert outcome == {"before": "0x01", "answered": ["0x02", "0x03"], "after": "0x04", "chain": 100}
 
 
-async def played(script: str, tmp_path: Path, **settings: str) -> Any:
+async def played(script: str, folder: Path, **settings: str) -> Any:
     """The outcome of every scene of a script of 2.x; settings by their environment variables."""
-    with server_process(tmp_path / "data", environment=settings) as server:
-        async with node(script, server.url.replace("http", "ws"), tmp_path) as process:
-            return orjson.loads(await line_of(process))
+    with server_process(folder / "data", environment=settings) as server:
+        url = server.url.replace("http", "ws")
+        return orjson.loads(await output_of("node", str(PACKAGES / script), url, folder=folder))
 
 
 async def test_a_wallet_that_a_full_topic_refuses_goes_on(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.relay.polls import POLLS, Poll, as_v07
+from tests.relay.polls import POLLS, V07_PATH, Poll
 from tests.support.asking import METRICS_TOKEN
 from tests.support.bridge_client import BridgeClient
 from tests.support.server import RunningServer, running_server
@@ -14,7 +14,6 @@ from tests.support.server import RunningServer, running_server
 
 @pytest.fixture(scope="module")
 def server_settings() -> dict[str, Any]:
-    """The settings of the folder's server by name."""
     return {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
 
 
@@ -27,7 +26,7 @@ def bridge(server: RunningServer) -> BridgeClient:
 @pytest.fixture
 def v07(bridge: BridgeClient) -> BridgeClient:
     """The bridge at the path for clients of generation 0.7."""
-    return as_v07(bridge)
+    return BridgeClient(bridge.server, V07_PATH)
 
 
 @pytest.fixture

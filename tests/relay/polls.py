@@ -71,11 +71,4 @@ async def status_poll(bridge: BridgeClient) -> Poll:
 
 
 POLLS = {"session": session_poll, "calls": calls_poll, "status": status_poll}
-
-
 V07_PATH = "/compat/v0.7"
-
-
-def as_v07(bridge: BridgeClient) -> BridgeClient:
-    """A client of generation 0.7 on the server of another client."""
-    return BridgeClient(bridge.server, V07_PATH)
