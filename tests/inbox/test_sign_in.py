@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -38,27 +37,25 @@ async def test_a_nonce_is_letters_and_digits_and_never_the_same(server: RunningS
 
 
 @pytest.mark.own_server
-async def test_an_account_signs_in(server: RunningServer) -> None:
-    answer = await log_in(server, WALLET)
+async def test_an_account_signs_in_for_30_days_and_no_longer_than_its_message(server: RunningServer) -> None:
+    answer = (await log_in(server, WALLET)).json
+    short = (await log_in(server, WALLET, expires_at_ms=server.clock.now_ms() + MINUTE_MS)).json
 
-    assert answer.json.keys() == {"token", "account", "expires_at"}
-    assert answer.json["account"] == WALLET.account
-    assert answer.json["expires_at"] == "2027-02-14T08:00:00.000Z"
-    assert await is_signed_in(server, answer.json["token"])
-
-
-@each_row(("chain_id", "spelled"), [(1, "1"), (137, "137"), (10**32 - 1, "9" * 32)])
-async def test_any_chain_will_do_and_is_shown(server: RunningServer, chain_id: int, spelled: str) -> None:
-    answer = await log_in(server, WALLET, chain_id=chain_id)
-
-    assert answer.json["account"] == f"eip155:{spelled}:{WALLET.address}"
+    assert answer.keys() == {"token", "account", "expires_at"}
+    assert (answer["account"], answer["expires_at"]) == (WALLET.account, "2027-02-14T08:00:00.000Z")
+    assert short["expires_at"] == "2027-01-15T08:01:00.000Z"
+    assert [await is_signed_in(server, each["token"]) for each in (answer, short)] == [True, True]
+    server.clock.advance(60)
+    assert [await is_signed_in(server, each["token"]) for each in (answer, short)] == [True, False]
 
 
-async def test_two_chains_of_one_address_are_one_inbox(server: RunningServer) -> None:
-    one, other = await sign_in(server, chain_id=1), await sign_in(server, chain_id=10)
-    await one.add_device("log")
-
-    assert await other.devices() == await one.devices() != []
+async def test_any_chain_will_do_and_is_shown_and_all_are_one_inbox(server: RunningServer) -> None:
+    for chain_id, spelled in ((1, "1"), (137, "137"), (10**32 - 1, "9" * 32)):
+        answer = (await log_in(server, WALLET, chain_id=chain_id)).json
+        assert answer["account"] == f"eip155:{spelled}:{WALLET.address}"
+        inbox = InboxClient(server, WALLET, answer["token"])
+        await inbox.add_device("log")
+        assert len(await inbox.devices()) == 1
 
 
 async def test_the_server_answers_to_its_address_and_the_names_of_loopback(server: RunningServer) -> None:
@@ -94,73 +91,63 @@ async def test_a_message_for_elsewhere_is_refused(server: RunningServer, fields:
     assert "domain" not in fields or own in problem["errors"][0]["detail"]
 
 
-@each_row(
-    ("fields", "status"),
-    [
-        ({"domain": "bridge.example", "uri": "https://bridge.example/x"}, 200),
-        ({"domain": "bridge.example:443", "uri": "https://bridge.example"}, 200),
-        ({"domain": "bridge.example", "uri": "https://bridge.example/", "scheme": "https"}, 200),
-        ({"domain": "app.example:8443", "uri": "https://app.example:8443/?a=b#c"}, 200),
-        ({"domain": "app.example:8443", "uri": "https://bridge.example/"}, 200),
-        ({"domain": "bridge.example", "uri": "https://bridge.example/", "scheme": "http"}, 400),
-        ({"domain": "app.example", "uri": "https://app.example/"}, 400),
-        ({"domain": "bridge.example", "uri": "http://bridge.example/"}, 400),
-        ({}, 400),
-    ],
-)
-async def test_a_public_url_and_configured_origins_say_who_may_ask(
-    tmp_path: Path, fields: dict[str, Any], status: int
-) -> None:
+async def test_a_public_url_and_configured_origins_say_who_may_ask(tmp_path: Path) -> None:
+    rows: list[tuple[int, dict[str, str]]] = [
+        (200, {"domain": "bridge.example", "uri": "https://bridge.example/x"}),
+        (200, {"domain": "bridge.example:443", "uri": "https://bridge.example"}),
+        (200, {"domain": "bridge.example", "uri": "https://bridge.example/", "scheme": "https"}),
+        (200, {"domain": "app.example:8443", "uri": "https://app.example:8443/?a=b#c"}),
+        (200, {"domain": "app.example:8443", "uri": "https://bridge.example/"}),
+        (400, {"domain": "bridge.example", "uri": "https://bridge.example/", "scheme": "http"}),
+        (400, {"domain": "app.example", "uri": "https://app.example/"}),
+        (400, {"domain": "bridge.example", "uri": "http://bridge.example/"}),
+        (400, {}),
+    ]
+
     async with running_server(
         tmp_path, public_url="https://bridge.example/base", inbox_origins=["https://app.example:8443"]
     ) as server:
-        assert (await log_in(server, WALLET, **fields)).status == status
+        for status, fields in rows:
+            assert (await log_in(server, WALLET, **fields)).status == status, fields
 
 
 async def test_a_nonce_signs_in_once(server: RunningServer) -> None:
     nonce = await get_nonce(server)
 
-    first = await log_in(server, WALLET, nonce=nonce)
-    second = await log_in(server, WALLET, nonce=nonce)
-
-    assert first.status == 200
-    assert second.problem(401)["type"] == "urn:bridge-server:problem:sign-in-refused"
-    assert second.headers["WWW-Authenticate"] == "Bearer"
-
-
-async def test_one_of_many_logins_with_one_nonce_succeeds(server: RunningServer) -> None:
-    nonce = await get_nonce(server)
-
     answers = await asyncio.gather(*(log_in(server, Wallet(1 + n % 3), nonce=nonce) for n in range(12)))
 
     assert sorted(answer.status for answer in answers) == [200] + [401] * 11
+    for refused in (nonce, "neverHandedOut12345", "a" * 128):
+        answer = await log_in(server, WALLET, nonce=refused)
+        assert answer.problem(401)["type"] == "urn:bridge-server:problem:sign-in-refused"
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-@each_row("nonce", ["neverHandedOut12345", "a" * 128])
-async def test_a_nonce_that_was_never_handed_out_is_refused(server: RunningServer, nonce: str) -> None:
-    (await log_in(server, WALLET, nonce=nonce)).problem(401)
+async def test_a_nonce_expires(server: RunningServer) -> None:
+    for after_ms, status in ((NONCE_MS - 1, 200), (NONCE_MS, 401)):
+        nonce = await get_nonce(server)
+        server.clock.advance(after_ms / 1000)
+        assert (await log_in(server, WALLET, nonce=nonce)).status == status
 
 
-@each_row(("after_ms", "status"), [(NONCE_MS - 1, 200), (NONCE_MS, 401)])
-async def test_a_nonce_expires(server: RunningServer, after_ms: int, status: int) -> None:
-    nonce = await get_nonce(server)
-    server.clock.advance(after_ms / 1000)
-
-    assert (await log_in(server, WALLET, nonce=nonce)).status == status
-
-
-async def test_a_sign_in_that_fails_leaves_the_nonce(server: RunningServer) -> None:
+async def test_a_wrong_signature_is_refused_and_leaves_the_nonce(server: RunningServer) -> None:
     nonce = await get_nonce(server)
     message = WALLET.message(**sound_fields(server, nonce))
+    signature = bytes.fromhex(WALLET.sign(message)[2:])
+    curve_order = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
+    high_s = (curve_order - int.from_bytes(signature[32:64])).to_bytes(32)
+    twin = signature[:32] + high_s + bytes([55 - signature[64]])
+    texts = ["", "0" * 130, "f" * 130, "0" * 131, "１" * 130, "0" * 130 + "\n", twin.hex()]
 
-    failures = [
-        await log_in(server, WALLET, nonce=nonce, domain="example.org"),
-        await post_login(server, message, Wallet(2).sign(message)),
-        await post_login(server, message, "0x"),
-    ]
+    for malformed in (*(f"0x{text}" for text in texts), None):
+        assert pointers((await post_login(server, message, malformed)).problem(400)) == ["#/signature"]
+    of_another = await post_login(server, message, Wallet(2).sign(message))
+    assert Wallet(2).address in of_another.problem(401)["detail"]
+    of_another_text = WALLET.sign(message.replace("Chain ID: 1", "Chain ID: 2"))
+    (await post_login(server, message, of_another_text)).problem(401)
+    (await log_in(server, WALLET, nonce=nonce, domain="example.org")).problem(400)
 
-    assert [answer.status for answer in failures] == [400, 401, 400]
-    assert (await post_login(server, message, WALLET.sign(message))).status == 200
+    assert (await post_login(server, message, f"0x{signature.hex()}")).status == 200
 
 
 @each_row(
@@ -187,82 +174,29 @@ async def test_a_message_has_its_time(server: RunningServer, name: str, offset_m
 
 async def test_every_fault_of_a_message_is_named_at_once(server: RunningServer) -> None:
     now_ms = server.clock.now_ms()
+    elsewhere = {"domain": "example.org", "uri": "https://example.org/"}
+    times = {"issued_at_ms": now_ms + 10 * MINUTE_MS, "expires_at_ms": now_ms, "not_before_ms": now_ms + 1}
 
-    answer = await log_in(
-        server,
-        WALLET,
-        domain="example.org",
-        uri="https://example.org/",
-        issued_at_ms=now_ms + 10 * MINUTE_MS,
-        expires_at_ms=now_ms,
-        not_before_ms=now_ms + 1,
-    )
+    answer = await log_in(server, WALLET, **elsewhere, **times)
 
     assert pointers(answer.problem(400)) == ["#/message"] * 5
 
 
-CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
+async def test_v_may_be_0_or_1_and_digits_may_be_capitals(server: RunningServer) -> None:
+    for spell in (str.upper, str.lower):
+        message = WALLET.message(**sound_fields(server, await get_nonce(server)))
+        signature = WALLET.sign(message)
+        parity = int(signature[-2:], 16) - 27
+
+        spelled = f"0x{spell(signature[2:-2])}0{parity}"
+
+        assert (await post_login(server, message, spelled)).status == 200
 
 
-@pytest.fixture
-async def sound(server: RunningServer) -> str:
-    """A message that signs in once."""
-    return WALLET.message(**sound_fields(server, await get_nonce(server)))
-
-
-async def test_a_signature_of_another_account_or_text_is_refused(server: RunningServer, sound: str) -> None:
-    of_another = await post_login(server, sound, Wallet(2).sign(sound))
-    of_another_text = await post_login(
-        server, sound, WALLET.sign(sound.replace("Chain ID: 1", "Chain ID: 2"))
-    )
-
-    assert Wallet(2).address in of_another.problem(401)["detail"]
-    of_another_text.problem(401)
-
-
-@each_row(
-    "signature",
-    [
-        "0x",
-        "0x" + "0" * 130,
-        "0x" + "f" * 130,
-        "0x" + "0" * 131,
-        "0x" + "１" * 130,
-        "0x" + "0" * 130 + "\n",
-        None,
-    ],
-)
-async def test_malformed_signature_is_refused(server: RunningServer, sound: str, signature: Any) -> None:
-    assert pointers((await post_login(server, sound, signature)).problem(400)) == ["#/signature"]
-
-
-async def test_the_twin_with_a_high_s_is_refused(server: RunningServer, sound: str) -> None:
-    signature = bytes.fromhex(WALLET.sign(sound)[2:])
-    high_s = CURVE_ORDER - int.from_bytes(signature[32:64])
-    twin = signature[:32] + high_s.to_bytes(32) + bytes([55 - signature[64]])
-
-    problem = (await post_login(server, sound, f"0x{twin.hex()}")).problem(400)
-
-    assert pointers(problem) == ["#/signature"]
-    assert (await post_login(server, sound, f"0x{signature.hex()}")).status == 200
-
-
-@each_row("spell", [str.upper, str.lower], ids=["capitals", "small letters"])
-async def test_v_may_be_0_or_1_and_digits_may_be_capitals(server: RunningServer, spell: Any) -> None:
-    message = WALLET.message(**sound_fields(server, await get_nonce(server)))
-    signature = WALLET.sign(message)
-    parity = int(signature[-2:], 16) - 27
-
-    answer = await post_login(server, message, f"0x{spell(signature[2:-2])}0{parity}")
-
-    assert answer.status == 200
-
-
-@each_row("message", ["", "hello", "\x00", "é" * 4_096, "\n" * 8_192, None])
-async def test_malformed_message_is_refused_with_its_signature(server: RunningServer, message: Any) -> None:
-    problem = (await post_login(server, message, "none")).problem(400)
-
-    assert sorted(pointers(problem)) == ["#/message", "#/signature"]
+async def test_malformed_message_is_refused_with_its_signature(server: RunningServer) -> None:
+    for message in ("", "hello", "\x00", "é" * 4_096, "\n" * 8_192, None):
+        problem = (await post_login(server, message, "none")).problem(400)
+        assert sorted(pointers(problem)) == ["#/message", "#/signature"]
 
 
 async def test_a_message_has_plain_line_ends_and_at_most_eight_kibibytes(server: RunningServer) -> None:
@@ -277,43 +211,19 @@ async def test_a_message_has_plain_line_ends_and_at_most_eight_kibibytes(server:
     assert (await post_login(server, longest, WALLET.sign(longest))).status == 200
 
 
-TOKEN_SECONDS = 30 * 86_400
-
-
-async def test_a_token_expires(server: RunningServer, inbox: InboxClient) -> None:
-    server.clock.advance(TOKEN_SECONDS - 0.001)
-    before = await is_signed_in(server, inbox.token)
-    server.clock.advance(0.001)
-
-    assert before
-    assert not await is_signed_in(server, inbox.token)
-
-
-@pytest.mark.own_server
-async def test_a_token_lasts_no_longer_than_its_message(server: RunningServer) -> None:
-    answer = await log_in(server, WALLET, expires_at_ms=server.clock.now_ms() + MINUTE_MS)
-
-    assert answer.json["expires_at"] == "2027-01-15T08:01:00.000Z"
-    assert await is_signed_in(server, answer.json["token"])
-    server.clock.advance(60)
-    assert not await is_signed_in(server, answer.json["token"])
-
-
-async def test_logging_out_ends_this_token_and_no_other(server: RunningServer) -> None:
+async def test_a_token_lasts_until_it_expires_or_is_logged_out(server: RunningServer) -> None:
     one, other = await sign_in(server), await sign_in(server)
 
     assert (await one.ask("POST", "/logout")).json == {"success": True}
-
-    assert not await is_signed_in(server, one.token)
-    assert await is_signed_in(server, other.token)
     (await one.ask("POST", "/logout")).problem(401)
+    for token in (one.token, "", "nonsense", "é", "a" * 43):
+        answer = await ask(server, "GET", "/inbox/devices", headers={"Authorization": f"Bearer {token}"})
+        assert answer.problem(401)["type"] == "urn:bridge-server:problem:not-authenticated"
 
-
-@each_row("token", ["", "nonsense", "é", "a" * 43])
-async def test_other_tokens_open_nothing(server: RunningServer, token: str) -> None:
-    answer = await ask(server, "GET", "/inbox/devices", headers={"Authorization": f"Bearer {token}"})
-
-    assert answer.problem(401)["type"] == "urn:bridge-server:problem:not-authenticated"
+    server.clock.advance(30 * 86_400 - 0.001)
+    assert await is_signed_in(server, other.token)
+    server.clock.advance(0.001)
+    assert not await is_signed_in(server, other.token)
 
 
 async def test_tokens_and_nonces_survive_a_restart(tmp_path: Path) -> None:
@@ -336,11 +246,9 @@ async def test_signing_in_is_limited_by_address(tmp_path: Path) -> None:
         (await post_login(server, "", "")).problem(429)
 
 
-def rows(server: RunningServer) -> tuple[int, int]:
+def rows(server: RunningServer) -> list[int]:
     """How many nonces there are, and how many tokens."""
-    ((nonces,),) = look(server, "SELECT count(*) FROM sign_in_nonces")
-    ((tokens,),) = look(server, "SELECT count(*) FROM inbox_tokens")
-    return nonces, tokens
+    return [look(server, f"SELECT count(*) FROM {name}")[0][0] for name in ("sign_in_nonces", "inbox_tokens")]
 
 
 async def test_nonces_and_tokens_are_deleted_once_they_have_expired(tmp_path: Path) -> None:
@@ -351,10 +259,10 @@ async def test_nonces_and_tokens_are_deleted_once_they_have_expired(tmp_path: Pa
         await sign_in(server, expires_at_ms=server.clock.now_ms() + 300_000)
         server.clock.advance(301)
         await get_nonce(server)
-        await eventually(lambda: rows(server) == (6, 1))
+        await eventually(lambda: rows(server) == [6, 1])
 
         server.clock.advance(300)
-        await eventually(lambda: rows(server) == (1, 1))
+        await eventually(lambda: rows(server) == [1, 1])
 
         server.clock.advance(30 * 86_400)
-        await eventually(lambda: rows(server) == (0, 0))
+        await eventually(lambda: rows(server) == [0, 0])
