@@ -33,14 +33,9 @@ AROUND: dict[str, set[str]] = {"/livez": {"GET"}, "/readyz": {"GET"}, "/metrics"
 NO_ORIGIN = {**NOTIFY, **WALLET, **AROUND}
 """The paths that no web page may call, unless a setting allows it."""
 WITH_A_BODY = [
-    ("PUT", f"/session/{SESSION_ID}"),
-    ("POST", f"/session/{SESSION_ID}/call/new"),
-    ("POST", f"/call-status/{CALL_ID}/new"),
-    ("POST", "/subscribe"),
-    ("PUT", f"/compat/v0.7/session/{SESSION_ID}"),
-    ("POST", f"/compat/v0.7/session/{SESSION_ID}/call/new"),
-    ("POST", f"/compat/v0.7/call-status/{CALL_ID}/new"),
-    ("POST", "/compat/v0.7/subscribe"),
-    ("POST", "/new"),
-    ("POST", "/push"),
-]
+    *((method, prefix + path) for prefix in ("", "/compat/v0.7") for method, path in (
+        ("PUT", f"/session/{SESSION_ID}"), ("POST", f"/session/{SESSION_ID}/call/new"),
+        ("POST", f"/call-status/{CALL_ID}/new"), ("POST", "/subscribe"),
+    )),
+    ("POST", "/new"), ("POST", "/push"),
+]  # fmt: skip

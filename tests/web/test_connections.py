@@ -157,9 +157,7 @@ async def test_when_there_are_many_the_oldest_silent_one_makes_room() -> None:
             assert await asyncio.to_thread(asker.recv, 1) == b"H"
             silent = open_from(stack, server, ANOTHER, 3)
             await server.until(lambda connections: connections.open == 4)
-
             assert (await answer_to(server, EXEMPT)).endswith(b"hello")
-
             assert await everything_from(silent[0]) == b""
             assert server.connections.silent == 1
             for connection in (asker, silent[1]):

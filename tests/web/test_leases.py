@@ -90,12 +90,21 @@ async def left(url: str, limit: Limit, clock: ManualClock) -> int:
     return spend(limit, full_at_us, clock.now_us(), cost=0).remaining
 
 
-async def test_a_process_asks_once_for_many(url: str, processes: Processes, clock: ManualClock) -> None:
-    first = await charged(processes[0], REQUESTS)
-    second = processes[0].charge("a", (REQUESTS,))
+async def test_a_process_asks_once_for_many_and_without_the_database_lets_no_more_through(
+    url: str, processes: Processes, clock: ManualClock
+) -> None:
+    first = processes[0]
+    one = await charged(first, REQUESTS)
     assert await left(url, REQUESTS, clock) == 98
-    assert second.later is None
-    assert [each.charges[0].spending.remaining for each in (first, second)] == [99, 98]
+    link = first._buckets._link
+    assert link is not None
+    link.drop()
+    other = first.charge("a", (REQUESTS,))
+    assert other.later is None, "it has a token that it had taken"
+    assert [each.charges[0].spending.remaining for each in (one, other)] == [99, 98]
+    for limit in (REQUESTS, CALLS):
+        with pytest.raises(UnavailableError):
+            await charged(first, limit)
 
 
 async def test_tokens_that_are_not_used_within_a_second_or_at_the_end_are_given_back(
@@ -160,9 +169,7 @@ async def test_what_a_process_holds_for_a_transaction_is_not_covered_at_another(
     own = [Cost("a", OWN, 600)]
     await first.hold(bytes_of(600))
     second.require_costs(own)  # it has not heard of it yet
-
     await second.hold(bytes_of(600))
-
     with pytest.raises(QuotaError):
         second.require_costs(own)
     second.require_costs([Cost("a", OWN, 400)])
@@ -194,18 +201,6 @@ async def test_tokens_that_are_still_being_charged_are_not_there_any_more(
     await asyncio.gather(*first._work)
     with pytest.raises(QuotaError):
         first.require_costs(cost)
-
-
-async def test_nothing_is_let_through_without_the_database(processes: Processes) -> None:
-    first = processes[0]
-    await charged(first, REQUESTS)
-    link = first._buckets._link
-    assert link is not None
-    link.drop()
-    assert first.charge("a", (REQUESTS,)).later is None, "it has a token that it had taken"
-    for limit in (REQUESTS, CALLS):
-        with pytest.raises(UnavailableError):
-            await charged(first, limit)
 
 
 async def test_buckets_that_are_full_again_take_no_memory(processes: Processes, clock: ManualClock) -> None:

@@ -156,7 +156,6 @@ async def test_a_body_in_another_transfer_coding_is_refused(
         refusal = await connection.answer()
         await connection.send(head.encode() + b"Transfer-Encoding: Chunked\r\n\r\n" + chunks)
         answer = await connection.answer()
-
     assert refusal.status == 400
     assert b"without another transfer coding" in refusal.body
     assert answer.status == (404 if path == "/nope" else 200)
@@ -172,7 +171,6 @@ async def test_a_client_may_ask_before_it_sends_the_body(server: RunningServer) 
         interim = await connection.answer()
         await connection.send(body)
         answer = await connection.answer()
-
     assert (interim.status, answer.status) == (100, 200)
     assert (await ask(server, "GET", path)).body == body
 

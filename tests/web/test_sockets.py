@@ -38,7 +38,10 @@ class Party:
             raise InvalidInputError("No.")
         if text == b"broken":
             raise ValueError("a defect")
-        return self._answer_later() if text == b"later" else self._answer(text)
+        if text == b"later":
+            return self._answer_later()
+        self._answer(text)
+        return None
 
     async def settle(self) -> None:
         self._answer(b"settled")
@@ -98,9 +101,7 @@ async def test_frames_wait_for_the_processing_of_earlier_ones(
     await client.send_str("c")
     assert await said(client, 1) == ["a"]
     await party.has_begun.wait()
-
     party.may_go_on.set()
-
     assert await said(client, 3) == ["later", "b", "settled"]
     assert (await client.receive(timeout=PATIENCE_SECONDS)).type is WSMsgType.PONG
     assert await said(client, 2) == ["pong", "c"]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import TypeAlias
 
 from aiohttp import web
@@ -76,8 +77,8 @@ class Talker:
     def leave(self) -> None: ...
 
 
-async def talk(request: web.Request) -> web.StreamResponse:
-    response = Socket(Talker(), KIB).accept(request)
+async def talk(party: type[Talker], request: web.Request) -> web.StreamResponse:
+    response = Socket(party(), KIB).accept(request)
     await response.prepare(request)
     return response
 
@@ -90,7 +91,7 @@ KINDS: dict[str, tuple[Handler, bytes]] = {
     "many short answers": (whole, get() * 20),
     "a listing": (listing, get()),
     "events": (events, get()),
-    "a WebSocket": (talk, get("/", *UPGRADE)),
+    "a WebSocket": (partial(talk, Talker), get("/", *UPGRADE)),
 }
 
 
@@ -116,13 +117,8 @@ async def test_a_push_to_many_is_counted_before_the_next_one_is_written_to() -> 
         def join(self, outlet: Socket) -> None:
             outlets.append(outlet)
 
-    async def listen(request: web.Request) -> web.StreamResponse:
-        response = Socket(Listener(), KIB).accept(request)
-        await response.prepare(request)
-        return response
-
     frame, unread = text_frame(b"x" * 900 * KIB), []
-    async with guarded(listen, total_bytes=3 * MIB) as server:
+    async with guarded(partial(talk, Listener), total_bytes=3 * MIB) as server:
         with ExitStack() as stack:
             for _ in range(12):
                 stack.enter_context(client(server.port, SOMEBODY, get("/", *UPGRADE)))
@@ -178,10 +174,8 @@ async def test_an_address_that_holds_too_much_loses_its_oldest_and_no_other_does
                 known.append(stack.enter_context(client(server.port, SOMEBODY, said)))
                 await server.until_known(len(known))
                 await server.until(lambda connections: connections.unread.bytes_of(SOMEBODY) <= 3 * MIB)
-
             await server.until(lambda connections: connections.cut == 4)
             answers = [await everything_from(known[place]) for place in (0, 1, 6)]
-
     assert [len(answer) > MIB for answer in answers] == [True, False, True]
 
 
