@@ -3,28 +3,17 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
 from bridge_server.ethereum.sign_in_message import parse_sign_in_message
 from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash
-from bridge_server.kit.client import (
-    Approval,
-    Authentication,
-    BadPayloadError,
-    Dapp,
-    RejectedError,
-    SessionEndedError,
-    UnsupportedError,
-    Wallet,
-)
-from bridge_server.kit.client.authentication import (
-    message_of,
-    read_authentication,
-    verified,
-    write_authentication,
-)
+from bridge_server.kit import client
+from bridge_server.kit.client import Approval, Authentication, BadPayloadError, Dapp, Wallet
+from bridge_server.kit.client.authentication import message_of, read_authentication, verified
+from bridge_server.kit.client.authentication import write_authentication as written
 from bridge_server.kit.client.v2 import PairingRequests
 from bridge_server.kit.client.v2_protocol import RelayPairing
 from bridge_server.kit.client.websocket import Conversation
@@ -33,11 +22,8 @@ from tests.support.rows import each_row
 from tests.support.server import RunningServer
 
 KEY = SigningKey(bytes(31) + b"\x07")
-OTHER_KEY = SigningKey(bytes(31) + b"\x08")
 ACCOUNT = f"eip155:1:{KEY.address}"
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-
-
 both_ways = each_row("one_click", [False, True], ids=["proposal", "one click"])
 
 
@@ -67,58 +53,44 @@ async def asking(
         yield dapp, wallet
 
 
-async def answered(
-    relay: RunningServer, one_click: bool, answer: Callable[[Authentication], list[dict[str, Any]]]
-) -> tuple[Approval, list[str]]:
-    """The approval as the dapp sees it, and the methods of the calls that the wallet then answered."""
-    seen = []
+async def answered(relay: RunningServer, one_click: bool, *, signs: bool) -> Approval:
+    """The approval as the dapp sees it, whose call the wallet then answers."""
     async with asking(relay, one_click) as (dapp, wallet):
         (request,) = (await wallet.proposal()).authentications
-        await wallet.approve([KEY.address], cacaos=answer(request))
+        await wallet.approve([KEY.address], cacaos=[signed(request)] if signs else [])
         approval = await dapp.approval()
         call_id = await dapp.request("personal_sign", ["0x00"])
         call = await anext(wallet.calls())
-        seen.append(call.method)
+        assert call.method == "personal_sign"
         await wallet.answer(call, "0x01")
         assert await dapp.result(call_id) == "0x01"
         await dapp.end()
-    return approval, seen
+    return approval
 
 
 @both_ways
-async def test_a_wallet_signs_in_and_is_called_in_the_session(relay: RunningServer, one_click: bool) -> None:
-    approval, seen = await answered(relay, one_click, lambda request: [signed(request)])
+async def test_a_wallet_signs_in_or_approves_a_session_alone(relay: RunningServer, one_click: bool) -> None:
+    approval = await answered(relay, one_click, signs=True)
+    alone = await answered(relay, one_click, signs=False)
 
-    assert approval.signed_in == (ACCOUNT,)
-    assert approval.accounts == (KEY.address,)
-    assert seen == ["personal_sign"]
+    assert (approval.signed_in, alone.signed_in) == ((ACCOUNT,), ())
+    assert approval.accounts == alone.accounts == (KEY.address,)
     (cacao,) = approval.cacaos
     assert parse_sign_in_message(message_of(cacao["p"])).domain == "dapp.example"
 
 
 @both_ways
-async def test_a_wallet_may_approve_a_session_without_sign_in(relay: RunningServer, one_click: bool) -> None:
-    approval, seen = await answered(relay, one_click, lambda _: [])
-
-    assert approval.signed_in == ()
-    assert (approval.accounts, seen) == ((KEY.address,), ["personal_sign"])
-
-
-@both_ways
-async def test_a_wallet_rejects(relay: RunningServer, one_click: bool) -> None:
+async def test_a_wallet_rejects_and_a_dapp_refuses_a_sign_in_of_another_account(
+    relay: RunningServer, one_click: bool
+) -> None:
     async with asking(relay, one_click) as (dapp, wallet):
         await wallet.reject()
-
-        with pytest.raises(RejectedError, match="User rejected"):
+        with pytest.raises(client.RejectedError, match="User rejected"):
             await dapp.approval()
-
-
-@both_ways
-async def test_a_dapp_refuses_a_sign_in_of_another_account(relay: RunningServer, one_click: bool) -> None:
     async with asking(relay, one_click) as (dapp, wallet):
         (request,) = (await wallet.proposal()).authentications
-        await wallet.approve([KEY.address], cacaos=[signed(request, key=OTHER_KEY)])
-
+        other = SigningKey(bytes(31) + b"\x08")
+        await wallet.approve([KEY.address], cacaos=[signed(request, key=other)])
         with pytest.raises(BadPayloadError, match="another account"):
             await dapp.approval()
         if not one_click:
@@ -129,10 +101,9 @@ async def test_a_sign_in_without_methods_makes_no_session(relay: RunningServer) 
     async with asking(relay, True, asked(methods=())) as (dapp, wallet):
         (request,) = (await wallet.proposal()).authentications
         assert await wallet.approve([KEY.address], cacaos=[signed(request)]) is None
-
         assert (await dapp.approval()).signed_in == (ACCOUNT,)
         assert [call async for call in wallet.calls()] == []
-        with pytest.raises(SessionEndedError):
+        with pytest.raises(client.SessionEndedError):
             await dapp.call("personal_sign", [])
 
 
@@ -144,38 +115,27 @@ async def test_other_generations_have_no_sign_ins(server: RunningServer, generat
         Dapp(server.url, name="Dapp", generation=generation, pace=BRISK) as dapp,
         Wallet.from_uri(dapp.uri, generation=generation, pace=BRISK) as wallet,
     ):
-        with pytest.raises(UnsupportedError):
+        with pytest.raises(client.UnsupportedError):
             await wallet.approve([KEY.address], cacaos=[{}])
 
 
-@each_row(
-    "changes",
-    [
-        {"chains": ("solana:1",)},
-        {"nonce": "has spaces"},
-        {"domain": ""},
-        {"statement": "two\nlines"},
-        {"statement": "Grüezi"},
-        {"expires_at": "tomorrow"},
-        {"not_before": "2026-01-01T00:00:00"},
-    ],
-)
-def test_a_dapp_asks_for_nothing_that_wallets_cannot_sign(changes: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - each has its own text
-        Dapp("http://127.0.0.1:9", name="Dapp", generation="2.x", authentication=asked(**changes))
-
-
-def test_one_click_needs_an_authentication_and_an_account_a_chain_that_is_asked_for() -> None:
+def test_a_dapp_asks_for_nothing_that_wallets_cannot_sign() -> None:
+    new = partial(Dapp, "http://127.0.0.1:9", name="Dapp", generation="2.x")
+    wrong: list[dict[str, Any]] = [
+        {"chains": ("solana:1",)}, {"nonce": "has spaces"}, {"domain": ""}, {"statement": "two\nlines"},
+        {"statement": "Grüezi"}, {"expires_at": "tomorrow"}, {"not_before": "2026-01-01T00:00:00"},
+    ]  # fmt: skip
+    for changes in wrong:
+        with pytest.raises(ValueError):  # noqa: PT011 - each has its own text
+            new(authentication=asked(**changes))
     with pytest.raises(ValueError, match="needs an authentication"):
-        Dapp("http://127.0.0.1:9", name="Dapp", generation="2.x", one_click=True)
+        new(one_click=True)
     with pytest.raises(ValueError, match="eip155:1"):
         asked().message(f"eip155:5:{KEY.address}")
 
 
 def test_the_message_says_which_methods_the_signature_allows() -> None:
-    message = asked(nonce="n" * 8, issued_at="2026-01-01T00:00:00Z").message(ACCOUNT)
-
-    lines = message.splitlines()
+    lines = asked(nonce="n" * 8, issued_at="2026-01-01T00:00:00Z").message(ACCOUNT).splitlines()
     assert lines[3] == (
         "Sign in. I further authorize the stated URI to perform the following actions on my behalf: "
         "(1) 'request': 'eth_sign', 'personal_sign' for 'eip155'."
@@ -188,11 +148,14 @@ TIMED = asked(
 )
 
 
-def test_a_read_request_asks_for_the_same() -> None:
-    read = read_authentication(write_authentication(TIMED))
-
+def test_a_request_is_read_as_it_was_written_unless_it_would_forge_lines() -> None:
+    read = read_authentication(written(TIMED))
     assert read.message(ACCOUNT) == TIMED.message(ACCOUNT)
-    assert verified(signed(read), write_authentication(TIMED), NOW) == ACCOUNT
+    assert verified(signed(read), written(TIMED), NOW) == ACCOUNT
+    wrong: list[Any] = [None, {}, {"chains": []}, {**written(TIMED), "nonce": "two\nlines"}, {"resources": 7}]
+    for content in wrong:
+        with pytest.raises(BadPayloadError):
+            read_authentication(content)
 
 
 @each_row(
@@ -220,9 +183,8 @@ def test_an_answer_to_another_request_is_refused(member: str, value: Any, reason
     cacao["p"][member] = value
     with suppress(BadPayloadError):  # no message can be made of some
         cacao["s"]["s"] = signature_of(message_of(cacao["p"]))
-
     with pytest.raises(BadPayloadError, match=reason):
-        verified(cacao, write_authentication(TIMED), NOW)
+        verified(cacao, written(TIMED), NOW)
 
 
 @each_row(
@@ -240,18 +202,8 @@ def test_an_answer_to_another_request_is_refused(member: str, value: Any, reason
 def test_a_changed_answer_is_refused(change: Callable[[Any], object], reason: str) -> None:
     cacao = signed(TIMED)
     change(cacao)
-
     with pytest.raises(BadPayloadError, match=reason):
-        verified(cacao, write_authentication(TIMED), NOW)
-
-
-@each_row(
-    "content",
-    [None, {}, {"chains": []}, {**write_authentication(TIMED), "nonce": "two\nlines"}, {"resources": 7}],
-)
-def test_a_wallet_reads_no_request_that_would_forge_lines(content: Any) -> None:
-    with pytest.raises(BadPayloadError):
-        read_authentication(content)
+        verified(cacao, written(TIMED), NOW)
 
 
 SESSION_ASKED: dict[str, Any] = {
@@ -266,7 +218,6 @@ def test_a_proposal_whose_sign_in_cannot_be_read_can_be_approved_alone() -> None
     conversation = Conversation()
     requests = PairingRequests(RelayPairing(bytes(32)), conversation)
     params = {**SESSION_ASKED["params"], "requests": {"authentication": [UNREADABLE]}}
-
     requests.heard({**SESSION_ASKED, "params": params})
 
     assert conversation.proposal is not None
@@ -279,7 +230,6 @@ def test_a_one_click_request_that_cannot_be_read_leaves_the_proposal(is_first: b
     requests = PairingRequests(RelayPairing(bytes(32), methods=("wc_sessionAuthenticate",)), conversation)
     params = {"requester": SESSION_ASKED["params"]["proposer"], "authPayload": UNREADABLE}
     asked_one_click = {"id": 1, "method": "wc_sessionAuthenticate", "params": params}
-
     for content in (asked_one_click, SESSION_ASKED)[:: 1 if is_first else -1]:
         with suppress(BadPayloadError):
             requests.heard(content)
