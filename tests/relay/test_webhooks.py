@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 from aiohttp import web
 
 from tests.support.asking import METRICS_TOKEN, ask, pointers, until_delivered
@@ -14,59 +13,47 @@ from tests.support.rows import each_row
 from tests.support.server import running_server
 from tests.support.webhook_receiver import WebhookReceiver, hang, status
 
-# `POST /subscribe`: webhooks that hear of a session's new calls.
-
 _DAY = 86_400
 _MS = 0.001
-_WEBHOOK_LIMIT = 16
 _HOOK = "https://example.org/hook"
 
 
-async def told(bridge: BridgeClient, receiver: WebhookReceiver, session_id: str) -> list[tuple[str, bytes]]:
-    """Where, and with what body, one new call is told."""
-    receiver.requests.clear()
-    await bridge.request_call(session_id)
-    await until_delivered(bridge.server)
-    return sorted((request.path, request.body) for request in receiver.requests)
+def push_to(receiver: WebhookReceiver, path: str) -> dict[str, Any]:
+    return {"type": "fcm", "token": "token", "webhook": receiver.url(path)}
 
 
 async def notified(bridge: BridgeClient, receiver: WebhookReceiver, session_id: str) -> list[str]:
     """The paths that one new call is told at."""
-    return [path for path, _ in await told(bridge, receiver, session_id)]
+    receiver.requests.clear()
+    await bridge.request_call(session_id)
+    await until_delivered(bridge.server)
+    return sorted(request.path for request in receiver.requests)
 
 
-async def test_a_call_is_sent_once_to_each_webhook_of_the_topic(
+async def test_a_call_is_sent_once_to_the_push_webhook_and_to_each_of_the_topics_16_webhooks(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
-    notice = f'{{"topic":"{session_id}"}}'.encode()
-    for path in ("/one", "/two", "/one"):
-        await bridge.subscribe(session_id, receiver.url(path))
+    hooks = [receiver.url(f"/{number:02}") for number in range(17)]
+    await bridge.update(session_id, push=push_to(receiver, "/push"))
+    for hook in [*hooks[:16], hooks[0]]:
+        assert (await bridge.subscribe(session_id, hook)).status == 200
+    refused = await bridge.subscribe(session_id, hooks[16])
+    assert refused.problem(409)["type"].endswith(":too-many-webhooks")
+    assert (await bridge.subscribe("another topic", hooks[16])).status == 200
 
-    assert await told(bridge, receiver, session_id) == [("/one", notice), ("/two", notice)]
-    assert await told(bridge, receiver, session_id) == [("/one", notice), ("/two", notice)]
-
-
-async def test_a_call_is_sent_to_the_push_webhook_and_to_the_topics_webhooks(
-    bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
-) -> None:
-    push = {"type": "fcm", "token": "token", "webhook": receiver.url("/push")}
-    await bridge.update(session_id, push=push)
-    for number in range(_WEBHOOK_LIMIT):
-        await bridge.subscribe(session_id, receiver.url(f"/{number:02}"))
-
-    paths = await notified(bridge, receiver, session_id)
-
-    assert paths == [*(f"/{number:02}" for number in range(_WEBHOOK_LIMIT)), "/push"]
+    for _ in range(2):
+        assert await notified(bridge, receiver, session_id) == [*(f"/{n:02}" for n in range(16)), "/push"]
+        bodies = {request.body for request in receiver.requests if request.path != "/push"}
+        assert bodies == {f'{{"topic":"{session_id}"}}'.encode()}
 
 
 async def test_a_webhook_that_answers_410_is_removed_from_that_session_alone(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
     other_session = await bridge.open_session()
-    gone = receiver.url("/gone")
-    await bridge.update(session_id, push={"type": "fcm", "token": "token", "webhook": gone})
-    await bridge.subscribe(other_session, gone)
-    await bridge.subscribe(other_session, receiver.url("/stays"))
+    await bridge.update(session_id, push=push_to(receiver, "/gone"))
+    for path in ("/gone", "/stays"):
+        await bridge.subscribe(other_session, receiver.url(path))
     receiver.script.append(status(410))
 
     assert await notified(bridge, receiver, session_id) == ["/gone"]
@@ -74,78 +61,40 @@ async def test_a_webhook_that_answers_410_is_removed_from_that_session_alone(
     assert await notified(bridge, receiver, session_id) == []
 
 
-async def test_a_session_that_ends_takes_its_subscriptions_along(tmp_path: Path) -> None:
-    async with running_server(tmp_path, max_topic_webhooks=1) as server:
+async def test_a_subscription_holds_for_30_days_and_ends_with_its_session(
+    tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    settings = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True, "max_topic_webhooks": 2}
+    async with running_server(tmp_path, session_ttl=90 * _DAY, **settings) as server:
         bridge = BridgeClient(server)
         session_id = await bridge.open_session()
-        await bridge.subscribe(session_id, _HOOK)
-        (await bridge.subscribe(session_id, f"{_HOOK}/2")).problem(409)
-
-        await bridge.end(session_id)
-
-        assert (await bridge.subscribe(session_id, f"{_HOOK}/2")).status == 200
-
-
-async def test_a_topic_has_at_most_16_webhooks(bridge: BridgeClient, session_id: str) -> None:
-    accepted = [await bridge.subscribe(session_id, f"{_HOOK}/{n}") for n in range(_WEBHOOK_LIMIT)]
-
-    refused = await bridge.subscribe(session_id, f"{_HOOK}/16")
-
-    assert [answer.status for answer in accepted] == [200] * _WEBHOOK_LIMIT
-    assert refused.problem(409)["type"].endswith(":too-many-webhooks")
-    assert (await bridge.subscribe(session_id, f"{_HOOK}/0")).status == 200
-    assert (await bridge.subscribe("another topic", f"{_HOOK}/16")).status == 200
-
-
-async def test_a_subscription_holds_for_30_days(tmp_path: Path, receiver: WebhookReceiver) -> None:
-    async with running_server(
-        tmp_path, metrics_token=METRICS_TOKEN, allow_private_webhooks=True, session_ttl=90 * _DAY
-    ) as server:
-        bridge = BridgeClient(server)
-        session_id = await bridge.open_session()
-        await bridge.subscribe(session_id, receiver.url("/once"))
-        await bridge.subscribe(session_id, receiver.url("/renewed"))
-        paths = []
+        for path in ("/once", "/renewed"):
+            await bridge.subscribe(session_id, receiver.url(path))
 
         server.clock.advance(30 * _DAY - _MS)
-        paths.append(await notified(bridge, receiver, session_id))
+        assert await notified(bridge, receiver, session_id) == ["/once", "/renewed"]
         await bridge.subscribe(session_id, receiver.url("/renewed"))
+        (await bridge.subscribe(session_id, receiver.url("/new"))).problem(409)
         server.clock.advance(_MS)
-        paths.append(await notified(bridge, receiver, session_id))
+        assert await notified(bridge, receiver, session_id) == ["/renewed"]
+        assert (await bridge.subscribe(session_id, receiver.url("/new"))).status == 200
         server.clock.advance(30 * _DAY - _MS)
-        paths.append(await notified(bridge, receiver, session_id))
+        assert await notified(bridge, receiver, session_id) == ["/new"]
 
-        assert paths == [["/once", "/renewed"], ["/renewed"], []]
-
-
-async def test_an_expired_subscription_frees_its_place(bridge: BridgeClient) -> None:
-    for number in range(_WEBHOOK_LIMIT):
-        await bridge.subscribe("topic", f"{_HOOK}/{number}")
-
-    bridge.clock.advance(30 * _DAY - _MS)
-    before = await bridge.subscribe("topic", f"{_HOOK}/new")
-    bridge.clock.advance(_MS)
-    after = await bridge.subscribe("topic", f"{_HOOK}/new")
-
-    assert (before.status, after.status) == (409, 200)
+        await bridge.subscribe(session_id, receiver.url("/renewed"))
+        (await bridge.subscribe(session_id, _HOOK)).problem(409)
+        await bridge.end(session_id)
+        assert (await bridge.subscribe(session_id, _HOOK)).status == 200
 
 
-@each_row("topic", ["", "t" * 129, "😀" * 129, None, 1])
-async def test_a_topic_is_a_text_of_1_to_128_characters(bridge: BridgeClient, topic: Any) -> None:
-    problem = (await bridge.subscribe(topic, _HOOK)).problem(400)
-
-    assert pointers(problem) == ["#/topic"]
+async def test_a_topic_is_a_text_of_1_to_128_characters(bridge: BridgeClient) -> None:
+    for topic in ("", "t" * 129, "😀" * 129, None, 1):
+        assert pointers((await bridge.subscribe(topic, _HOOK)).problem(400)) == ["#/topic"], topic
     for right in ("t", "😀" * 128):
         assert (await bridge.subscribe(right, _HOOK)).status == 200
 
 
-# The wallet's push details: kept when absent, removed by null, replaced by an object.
-
 _PUSH = {"type": "fcm", "token": "token", "webhook": "https://example.org/push"}
-
-
-def push_to(receiver: WebhookReceiver, path: str, **more: Any) -> dict[str, Any]:
-    return {"type": "fcm", "token": "token", "webhook": receiver.url(path), **more}
 
 
 async def test_a_new_call_is_sent_to_the_wallets_webhook(
@@ -185,102 +134,61 @@ async def test_push_details_are_kept_when_absent_removed_by_null_and_replaced_by
         assert await notified(bridge, receiver, session_id) == paths
 
 
-@each_row("name", ["type", "token", "webhook"])
-@each_row("value", ["absent", None, 1])
-async def test_each_push_detail_is_a_required_string(
-    bridge: BridgeClient, session_id: str, name: str, value: Any
+@each_row(("name", "most"), [("type", 64), ("token", 4096), ("webhook", 2048)])
+async def test_each_push_detail_is_a_required_string_no_longer_than_it_may_be(
+    bridge: BridgeClient, name: str, most: int
 ) -> None:
-    push = {field: text for field, text in _PUSH.items() if field != name or value != "absent"}
-    if value != "absent":
-        push[name] = value
-
-    problem = (await bridge.update(session_id, push=push)).problem(400)
-
-    assert pointers(problem) == [f"#/push/{name}"]
-    assert (await bridge.session(session_id)).status == 204
-
-
-@pytest.mark.parametrize(("name", "most"), [("type", 64), ("token", 4096), ("webhook", 2048)])
-async def test_push_details_are_no_longer_than_they_may_be(
-    bridge: BridgeClient, session_id: str, name: str, most: int
-) -> None:
+    session_id = await bridge.open_session()
+    others = {field: text for field, text in _PUSH.items() if field != name}
     longest = _PUSH[name] + "x" * (most - len(_PUSH[name]))
+    for wrong in (others, {**others, name: None}, {**others, name: 1}, {**others, name: longest + "x"}):
+        problem = (await bridge.update(session_id, push=wrong)).problem(400)
+        assert pointers(problem) == [f"#/push/{name}"]
 
-    problem = (await bridge.update(session_id, push={**_PUSH, name: longest + "x"})).problem(400)
-
-    assert pointers(problem) == [f"#/push/{name}"]
     assert str(most) in problem["errors"][0]["detail"]
     assert (await bridge.session(session_id)).status == 204
-    assert (await bridge.update(session_id, push={**_PUSH, name: longest})).status == 200
+    assert (await bridge.update(session_id, push={**others, name: longest})).status == 200
 
 
-async def test_every_fault_of_an_update_is_reported_at_once(bridge: BridgeClient, session_id: str) -> None:
-    push = {"type": 1, "webhook": "ftp://example.org"}
-
-    problem = (await bridge.update(session_id, None, push=push)).problem(400)
-
-    assert pointers(problem) == ["#/encryptionPayload", "#/push/type", "#/push/token", "#/push/webhook"]
-
-
-async def test_a_refused_update_changes_neither_payload_nor_push_nor_expiry(
+async def test_a_refused_update_changes_neither_payload_nor_push(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
     await bridge.update(session_id, "kept", push=push_to(receiver, "/kept"))
-    bridge.clock.advance(1800)
 
     (await bridge.update(session_id, "lost", push={"type": "fcm"})).problem(400)
     (await bridge.update(session_id, None, push=None)).problem(400)
+    faults = (
+        await bridge.update(session_id, None, push={"type": 1, "webhook": "ftp://example.org"})
+    ).problem(400)
 
+    assert pointers(faults) == ["#/encryptionPayload", "#/push/type", "#/push/token", "#/push/webhook"]
     assert (await bridge.session(session_id)).json == {"encryptionPayload": "kept"}
     assert await notified(bridge, receiver, session_id) == ["/kept"]
 
 
-# Which webhooks may be named: absolute web URLs; what is behind them is looked at when they are called.
-
-_LONGEST = "https://example.org/" + "p" * (2048 - len("https://example.org/"))
-
-
-_LONGEST = "https://example.org/" + "p" * (2048 - len("https://example.org/"))
-
-
-@each_row("url", ["http://[2001:db8::1]:8080/hook", "https://user:word@example.org:8443/?a=b#c", _LONGEST])
-async def test_a_webhook_is_an_absolute_web_url(bridge: BridgeClient, url: str) -> None:
-    session_id = await bridge.open_session()
-    subscribed = await bridge.subscribe(session_id, url)
-    updated = await bridge.update(session_id, push={"type": "", "token": "", "webhook": url})
-
-    assert (subscribed.status, updated.status) == (200, 200)
-
-
-@each_row("url", ["", "/hook", "ftp://example.org/hook", "https://exam ple.org/", _LONGEST + "p", None, 1])
-async def test_a_webhook_that_is_no_web_url_is_a_fault(
-    bridge: BridgeClient, session_id: str, url: Any
-) -> None:
-    subscribed = await bridge.subscribe(session_id, url)
-    updated = await bridge.update(session_id, push={"type": "", "token": "", "webhook": url})
-
-    assert pointers(subscribed.problem(400)) == ["#/webhook"]
-    assert pointers(updated.problem(400)) == ["#/push/webhook"]
+async def test_a_webhook_is_an_absolute_web_url(bridge: BridgeClient, session_id: str) -> None:
+    longest = "https://example.org/".ljust(2048, "p")
+    push = {"type": "", "token": ""}
+    for wrong in ("", "/hook", "ftp://example.org/hook", "https://exam ple.org/", longest + "p", None, 1):
+        assert pointers((await bridge.subscribe(session_id, wrong)).problem(400)) == ["#/webhook"], wrong
+        updated = await bridge.update(session_id, push={**push, "webhook": wrong})
+        assert pointers(updated.problem(400)) == ["#/push/webhook"], wrong
     assert (await bridge.session(session_id)).status == 204
-
-
-# Webhooks are counted to the client and the session that cause them, and none waits for another's.
-
-_COLUMNS = "client, subject, queue, url"
-
-
-async def hang_or_answer(receiver: WebhookReceiver, request: web.BaseRequest) -> web.StreamResponse:
-    return await (hang if request.path == "/hang" else status(200))(receiver, request)
+    for right in ("http://[2001:db8::1]:8080/hook", "https://user:word@example.org:8443/?a=b#c", longest):
+        assert (await bridge.subscribe(session_id, right)).status == 200
+        assert (await bridge.update(session_id, push={**push, "webhook": right})).status == 200
 
 
 async def test_twenty_calls_whose_webhook_hangs_delay_no_other_session_at_its_host(
     bridge: BridgeClient, receiver: WebhookReceiver
 ) -> None:
+    async def hang_or_answer(receiver: WebhookReceiver, request: web.BaseRequest) -> web.StreamResponse:
+        return await (hang if request.path == "/hang" else status(200))(receiver, request)
+
     receiver.otherwise = hang_or_answer
     stuck, honest = [await bridge.open_session() for _ in range(2)]
     for session_id, path in ((stuck, "/hang"), (honest, "/hook")):
-        push = {"type": "fcm", "token": "token", "webhook": receiver.url(path)}
-        assert (await bridge.update(session_id, push=push)).status == 200
+        assert (await bridge.update(session_id, push=push_to(receiver, path))).status == 200
     for _ in range(20):
         await bridge.request_call(stuck)
     await receiver.got(4)
@@ -292,16 +200,16 @@ async def test_twenty_calls_whose_webhook_hangs_delay_no_other_session_at_its_ho
 
 
 async def test_a_call_counts_to_its_client_and_to_its_session(tmp_path: Path) -> None:
-    exempt = "192.0.2.77"
+    exempt, hook = "192.0.2.77", "http://192.0.2.1:9/hook"
     async with running_server(tmp_path, trusted_proxies="127.0.0.1", quota_exempt=exempt) as server:
         session_id = await server.open_session()
-        await BridgeClient(server).subscribe(session_id, "http://192.0.2.1:9/hook")
-        call = orjson.dumps({"encryptionPayload": "x", "dappName": "Dapp"})
-        for address in ("2001:db8:1:2:3::4", "198.51.100.7", "192.0.2.77"):
-            path, headers = f"/session/{session_id}/call/new", {"X-Forwarded-For": address}
+        await BridgeClient(server).subscribe(session_id, hook)
+        path, call = f"/session/{session_id}/call/new", b'{"encryptionPayload":"x","dappName":"Dapp"}'
+        for address in ("2001:db8:1:2:3::4", "198.51.100.7", exempt):
+            headers = {"X-Forwarded-For": address}
             assert (await ask(server, "POST", path, call, headers=headers)).status == 200
 
-        whose = look(server, f"SELECT {_COLUMNS} FROM outbox ORDER BY id")
+        whose = look(server, "SELECT client, subject, queue, url FROM outbox ORDER BY id")
 
-    assert [row[0] for row in whose] == ["2001:db8:1:2::/64", "198.51.100.7", None]
-    assert {row[1:] for row in whose} == {(session_id, session_id, "http://192.0.2.1:9/hook")}
+    whole = (session_id, session_id, hook)
+    assert whose == [("2001:db8:1:2::/64", *whole), ("198.51.100.7", *whole), (None, *whole)]
