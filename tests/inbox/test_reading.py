@@ -10,30 +10,28 @@ from tests.inbox.conftest import newest_first, send, titles_from
 from tests.support.asking import METRICS_TOKEN, Answer, pointers, until_waiting
 from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.project import OFFERS, App, create_app, opened_app
-from tests.support.rows import each_row
 from tests.support.server import RunningServer, reached, running_server, server_process
 
 NOW = "2027-01-15T08:00:00.000Z"
 
 
+def titles(page: Any) -> list[str]:
+    return [notification["title"] for notification in page["notifications"]]
+
+
 async def follow(reader: InboxClient, cursor: str | None, limit: int) -> list[str]:
     """The titles of all pages from this cursor on."""
-    titles = []
+    found = []
     while cursor is not None:
         page = await reader.page(f"?after={cursor}&limit={limit}")
-        titles += [notification["title"] for notification in page["notifications"]]
+        found += titles(page)
         cursor = page["next"]
-    return titles
+    return found
 
 
 async def test_notification_is_listed_as_it_was_sent(app: App, subscriber: InboxClient) -> None:
-    await app.notify(
-        [subscriber.account],
-        type=OFFERS,
-        title="Títle 𝔘",
-        body="Body\nof two lines",
-        url="https://a.example/b",
-    )
+    content = {"type": OFFERS, "title": "Títle 𝔘", "url": "https://a.example/b"}
+    await app.notify([subscriber.account], body="Body\nof two lines", **content)
 
     page = await subscriber.page()
 
@@ -42,13 +40,11 @@ async def test_notification_is_listed_as_it_was_sent(app: App, subscriber: Inbox
         "id": notification["id"],
         "project_id": app.project_id,
         "project_name": "App",
-        "type": OFFERS,
-        "title": "Títle 𝔘",
         "body": "Body of two lines",
-        "url": "https://a.example/b",
         "sent_at": NOW,
         "read": False,
         "read_by": None,
+        **content,
     }
     assert isinstance(notification["id"], str)
     assert page["next"] is None
@@ -61,46 +57,42 @@ async def test_an_empty_inbox_has_a_cursor_for_what_comes(app: App, subscriber: 
     since = await subscriber.page(f"?after={empty['latest']}")
 
     assert (empty["notifications"], empty["next"]) == ([], None)
-    assert [notification["title"] for notification in since["notifications"]] == ["n1"]
+    assert titles(since) == ["n1"]
     assert await subscriber.titles(f"?after={since['latest']}") == []
 
 
 async def test_pages_lose_and_repeat_nothing_while_others_arrive(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, *titles_from(1, 7))
-    titles, query, arriving, latest = [], "?limit=2", 8, None
+    page = await subscriber.page("?limit=2")
+    shown, latest, last = titles(page), page["latest"], 7
 
-    while True:
-        page = await subscriber.page(query)
-        latest = latest or page["latest"]
+    while page["next"] is not None:
+        last += 1
+        await send(app, subscriber, f"n{last}")
+        page = await subscriber.page(f"?limit=2&after={page['next']}")
         assert page["latest"] == latest
-        titles += [notification["title"] for notification in page["notifications"]]
-        if page["next"] is None:
-            break
-        await send(app, subscriber, f"n{arriving}")
-        arriving += 1
-        query = f"?limit=2&after={page['next']}"
+        shown += titles(page)
 
-    assert titles == newest_first(1, 7)
-    assert await follow(subscriber, latest, limit=2) == newest_first(8, arriving - 1)
+    assert shown == newest_first(1, 7)
+    assert await follow(subscriber, latest, limit=2) == newest_first(8, last)
 
 
-async def test_a_page_that_is_just_full_is_the_last(app: App, subscriber: InboxClient) -> None:
-    await send(app, subscriber, "n1", "n2", "n3")
+async def test_a_page_has_50_or_as_wanted_and_one_that_is_just_full_is_the_last(
+    app: App, subscriber: InboxClient
+) -> None:
+    await send(app, subscriber, *titles_from(1, 100))
 
-    assert (await subscriber.page("?limit=3"))["next"] is None
-    assert (await subscriber.page("?limit=2"))["next"] is not None
-
-
-async def test_a_page_has_50_or_as_wanted(app: App, subscriber: InboxClient) -> None:
-    await send(app, subscriber, *titles_from(1, 101))
-
-    for query, count in (("", 50), ("?limit=100", 100), ("?limit=1", 1)):
-        assert await subscriber.titles(query) == newest_first(1, 101)[:count]
+    for query, count in (("", 50), ("?limit=100", 100), ("?limit=99", 99), ("?limit=1", 1)):
+        page = await subscriber.page(query)
+        assert titles(page) == newest_first(1, 100)[:count]
+        assert (page["next"] is None) is (count == 100)
 
 
-@each_row(
-    ("query", "faulty"),
-    [
+async def test_malformed_query_is_refused_and_an_invented_cursor_harmless(
+    app: App, subscriber: InboxClient
+) -> None:
+    await send(app, subscriber, "n1")
+    for query, faulty in (
         ("limit=0", ["limit"]),
         ("limit=101", ["limit"]),
         ("unread=1", ["unread"]),
@@ -108,58 +100,37 @@ async def test_a_page_has_50_or_as_wanted(app: App, subscriber: InboxClient) -> 
         ("after=1234567890123456789..1", ["after"]),
         ("project_id=%ff", ["project_id"]),
         ("limit=x&after=x&unread=x&project_id=X", ["project_id", "unread", "after", "limit"]),
-    ],
-)
-async def test_malformed_query_is_refused(subscriber: InboxClient, query: str, faulty: list[str]) -> None:
-    answer = await subscriber.ask("GET", f"/notifications?{query}")
+    ):
+        answer = await subscriber.ask("GET", f"/notifications?{query}")
+        assert pointers(answer.problem(400)) == [f"#/{name}" for name in faulty]
 
-    assert pointers(answer.problem(400)) == [f"#/{name}" for name in faulty]
-
-
-@each_row("cursor", ["999999999999999999..999999999999999999", "0.0.0", "5.1.0", "000..000"])
-async def test_an_invented_cursor_is_harmless(app: App, subscriber: InboxClient, cursor: str) -> None:
-    await send(app, subscriber, "n1")
-
-    assert (await subscriber.ask("GET", f"/notifications?after={cursor}")).status == 200
+    for cursor in ("999999999999999999..999999999999999999", "0.0.0", "5.1.0", "000..000"):
+        assert (await subscriber.ask("GET", f"/notifications?after={cursor}")).status == 200
 
 
-async def test_a_page_may_be_of_one_project(server: RunningServer, app: App, subscriber: InboxClient) -> None:
+async def test_a_page_may_be_of_one_project_and_a_deleted_one_shows_and_counts_nothing(
+    server: RunningServer, app: App, subscriber: InboxClient
+) -> None:
     other = await create_app(server, app.operator, "Other", "other")
     await subscriber.subscribe("other")
-    await send(app, subscriber, "n1")
-    await send(other, subscriber, "n2")
-    await send(app, subscriber, "n3")
+    for project, title in ((app, "n1"), (other, "n2"), (app, "n3")):
+        await send(project, subscriber, title)
+    ids = await subscriber.ids()
 
     assert await subscriber.titles() == ["n3", "n2", "n1"]
     assert await subscriber.titles(f"?project_id={app.project_id}") == ["n3", "n1"]
     assert await subscriber.titles("?project_id=other") == ["n2"]
     assert await subscriber.titles("?project_id=nobody") == []
 
-
-async def test_a_page_may_be_of_what_is_unread_or_of_what_is_read(app: App, subscriber: InboxClient) -> None:
-    await send(app, subscriber, "n1", "n2")
-    await app.mark_all()
-    await send(app, subscriber, "n3", "n4")
-    await subscriber.mark((await subscriber.ids())[:1])
-
-    assert await subscriber.titles("?unread=true") == ["n3"]
-    assert await subscriber.titles("?unread=false") == ["n4", "n2", "n1"]
-    assert await subscriber.titles() == ["n4", "n3", "n2", "n1"]
+    await app.operator.projects.delete(app.project_id)
+    assert await subscriber.titles("?limit=1") == ["n2"]
+    assert await subscriber.titles() == ["n2"]
+    assert (await subscriber.mark(ids)).json == {"read": 1}
 
 
-async def test_filters_and_pages_go_together(app: App, subscriber: InboxClient) -> None:
-    await send(app, subscriber, *titles_from(1, 9))
-    await subscriber.mark((await subscriber.ids())[::2])
-
-    first = await subscriber.page("?unread=true&limit=3")
-    second = await subscriber.page(f"?unread=true&limit=3&after={first['next']}")
-
-    shown = [notification["title"] for page in (first, second) for notification in page["notifications"]]
-    assert shown == ["n8", "n6", "n4", "n2"]
-    assert second["next"] is None
-
-
-async def test_reader_and_time_of_reading_are_listed(app: App, subscriber: InboxClient) -> None:
+async def test_a_page_may_be_of_what_is_unread_or_read_and_tells_when_and_by_whom(
+    app: App, subscriber: InboxClient
+) -> None:
     await send(app, subscriber, "n1", "n2", "n3")
     ids = await subscriber.ids()
     app.server.clock.advance(60)
@@ -169,39 +140,30 @@ async def test_reader_and_time_of_reading_are_listed(app: App, subscriber: Inbox
 
     shown = (await subscriber.page())["notifications"]
 
-    told = [(one["title"], one["read"], one["read_by"], one.get("read_at")) for one in shown]
-    assert told == [
+    assert [(one["title"], one["read"], one["read_by"], one.get("read_at")) for one in shown] == [
         ("n4", False, None, None),
         ("n3", True, "user", "2027-01-15T08:01:01.500Z"),
         ("n2", True, "bulk", None),
         ("n1", True, "bulk", None),
     ]
+    assert await subscriber.titles("?unread=true") == ["n4"]
+    assert await subscriber.titles("?unread=false") == ["n3", "n2", "n1"]
 
 
-async def test_a_deleted_project_shows_and_counts_nothing(
-    server: RunningServer, app: App, subscriber: InboxClient
-) -> None:
-    other = await create_app(server, app.operator, "Other", "other")
-    await subscriber.subscribe("other")
-    await send(app, subscriber, "n1")
-    await send(other, subscriber, "n2")
-    await send(app, subscriber, "n3")
-    ids = await subscriber.ids()
+async def test_filters_and_pages_go_together(app: App, subscriber: InboxClient) -> None:
+    await send(app, subscriber, *titles_from(1, 9))
+    await subscriber.mark((await subscriber.ids())[::2])
 
-    await app.operator.projects.delete(app.project_id)
+    first = await subscriber.page("?unread=true&limit=3")
+    second = await subscriber.page(f"?unread=true&limit=3&after={first['next']}")
 
-    assert await subscriber.titles("?limit=1") == ["n2"]
-    assert await subscriber.titles() == ["n2"]
-    assert (await subscriber.mark(ids)).json == {"read": 1}
+    assert titles(first) + titles(second) == ["n8", "n6", "n4", "n2"]
+    assert second["next"] is None
 
 
 def begin(reader: InboxClient, query: str = "?wait=20", **headers: str) -> "asyncio.Task[Answer]":
     """A poll that goes on beside the test."""
     return asyncio.create_task(reader.ask("GET", f"/notifications{query}", headers=headers))
-
-
-def titles(page: Any) -> list[str]:
-    return [notification["title"] for notification in page["notifications"]]
 
 
 @pytest.mark.parametrize(("query", "headers"), [("?wait=20", {}), ("", {"Prefer": "wait=20"})])
@@ -239,33 +201,22 @@ async def test_nothing_came_in_time(tmp_path: Path) -> None:
         assert asked[1].headers["Preference-Applied"] == "wait=1"
 
 
-async def test_notifications_outside_the_filter_or_before_the_cursor_end_no_wait(
-    app: App, subscriber: InboxClient
+async def test_notifications_outside_the_filter_before_the_cursor_or_for_others_end_no_wait(
+    app: App, subscriber: InboxClient, other_inbox: InboxClient
 ) -> None:
+    await other_inbox.subscribe(app.project_id)
     await app.notify([subscriber.account], title="n1")
     await subscriber.mark(await subscriber.ids())
     latest = (await subscriber.page())["latest"]
 
     waiting = [begin(subscriber, f"?wait=20&{rest}") for rest in ("unread=true", f"after={latest}")]
     await until_waiting(app.server, 2)
+    await app.notify([other_inbox.account], title="for another")
+    await until_waiting(app.server, 2)
+    assert not any(each.done() for each in waiting)
     await app.notify([subscriber.account], title="n2")
 
     assert [titles((await each).json) for each in waiting] == [["n2"]] * 2
-
-
-async def test_notifications_for_other_accounts_do_not_end_the_wait(
-    app: App, subscriber: InboxClient, other_inbox: InboxClient
-) -> None:
-    await other_inbox.subscribe(app.project_id)
-    waiting = begin(subscriber)
-    await until_waiting(app.server, 1)
-
-    await app.notify([other_inbox.account], title="n1")
-    await until_waiting(app.server, 1)
-    assert not waiting.done()
-    await app.notify([subscriber.account], title="n2")
-
-    assert titles((await waiting).json) == ["n2"]
 
 
 async def test_all_waiters_are_woken(app: App, subscriber: InboxClient, other_inbox: InboxClient) -> None:
@@ -281,14 +232,9 @@ async def test_all_waiters_are_woken(app: App, subscriber: InboxClient, other_in
 async def test_a_reader_that_goes_from_latest_to_latest_misses_nothing_of_a_burst(
     app: App, subscriber: InboxClient
 ) -> None:
-    wanted = [f"n{number}" for number in range(60)]
+    wanted = titles_from(1, 60)
+    sending, seen, latest = asyncio.create_task(send(app, subscriber, *wanted)), list[str](), "0..0"
 
-    async def send() -> None:
-        for title in wanted:
-            app.server.clock.advance(0.5)
-            await app.notify([subscriber.account], title=title)
-
-    sending, seen, latest = asyncio.create_task(send()), list[str](), "0..0"
     while len(seen) < len(wanted):
         page = (await begin(subscriber, f"?wait=20&limit=100&after={latest}")).json
         seen += reversed(titles(page))
@@ -310,21 +256,17 @@ async def test_stopping_server_answers_waiting_clients(tmp_path: Path) -> None:
     assert exit_code == 0
 
 
-async def test_signing_out_ends_the_wait_without_content(app: App, subscriber: InboxClient) -> None:
-    waiting = begin(subscriber, "?wait=20")
+@pytest.mark.parametrize("end", ["signed out", "expired"])
+async def test_the_end_of_the_token_ends_the_wait_without_content(
+    app: App, subscriber: InboxClient, end: str
+) -> None:
+    waiting = begin(subscriber)
     await until_waiting(app.server, 1)
 
-    assert (await subscriber.ask("POST", "/logout")).status == 200
-    await app.notify([subscriber.account])
-
-    (await waiting).problem(401)
-
-
-async def test_token_that_expires_during_the_wait_gets_no_content(app: App, subscriber: InboxClient) -> None:
-    waiting = begin(subscriber, "?wait=20")
-    await until_waiting(app.server, 1)
-
-    app.server.clock.advance(app.server.settings.inbox_token_ttl)
+    if end == "signed out":
+        assert (await subscriber.ask("POST", "/logout")).status == 200
+    else:
+        app.server.clock.advance(app.server.settings.inbox_token_ttl)
     await app.notify([subscriber.account])
 
     (await waiting).problem(401)
