@@ -26,16 +26,9 @@ from types import ModuleType
 import orjson
 
 _LOADED = (
-    "assembly.admin",
-    "assembly.application",
-    "assembly.console_pages",
-    "assembly.testmode",
-    "cli.commands",
-    "cli.dev",
-    "cli.notify",
-    "cli.wallet",
-    "kit.headless",
-)
+    "assembly.admin", "assembly.application", "assembly.console_pages", "assembly.testmode", "cli.commands",
+    "cli.dev", "cli.notify", "cli.wallet", "kit.headless",
+)  # fmt: skip
 _STANDARD_STREAMS = (0, 1, 2)
 NUMBER_SIZE = 16
 """Bytes of a process id or an exit code on the wire."""
@@ -146,19 +139,14 @@ def _run(conversation: socket.socket) -> None:
     os.environ.update(wanted["environment"])
     os.chdir(wanted["directory"])
     tempfile.tempdir = None  # as the environment has it
-    if wanted["open_files"] is not None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, wanted["open_files"])
+    if (open_files := wanted.get("open_files")) is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, open_files)
     sys.argv[1:] = wanted["arguments"]
-    if wanted["program"] is None:
+    if (program := wanted.get("program")) is None:
         runpy.run_module("bridge_server", run_name="__main__", alter_sys=True)
-    else:
-        _run_program(wanted["program"])
-
-
-def _run_program(program: str) -> None:
+        return
     sys.argv[0] = "-c"
-    module = ModuleType("__main__")
-    sys.modules["__main__"] = module
+    module = sys.modules["__main__"] = ModuleType("__main__")
     exec(compile(program, "<string>", "exec"), module.__dict__)
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -24,13 +24,13 @@ ANOTHER = os.environ.get("BRIDGE_TEST_POSTGRES")
 _IS_LEFT_OUT = "WITHOUT_POSTGRES" in os.environ
 HAS_POSTGRES = not _IS_LEFT_OUT and (bool(ANOTHER) or programs() is not None)
 
-needs_postgres = pytest.mark.skipif(
-    not HAS_POSTGRES,
-    reason="on PostgreSQL: `scripts/test --all` runs it, and `scripts/test` with a path"
-    if _IS_LEFT_OUT
-    else "needs PostgreSQL's server programs: `scripts/system-packages` installs them, "
-    "or BRIDGE_TEST_POSTGRES names a server",
+_MISSING_PROGRAMS = "needs PostgreSQL's server programs"
+_LEFT_OUT = "on PostgreSQL: `scripts/test --all` runs it, and `scripts/test` with a path"
+_INSTALL = (
+    f"{_MISSING_PROGRAMS}: `scripts/system-packages` installs them, or BRIDGE_TEST_POSTGRES names a server"
 )
+
+needs_postgres = pytest.mark.skipif(not HAS_POSTGRES, reason=_LEFT_OUT if _IS_LEFT_OUT else _INSTALL)
 
 
 def wait_long(patch: pytest.MonkeyPatch) -> None:
@@ -76,13 +76,12 @@ class PostgresServer:
         """With the name of a `template` that has the rooms' tables."""
         self.url = url
         self._template = template
-        worker = os.environ.get(WORKER, "alone")
-        self._prefix = f"bridge_{worker}_{os.getpid()}"
+        self._prefix = f"bridge_{os.environ.get(WORKER, 'alone')}_{os.getpid()}"
         self.made: set[str] = set()
 
     def url_of(self, database: str) -> str:
         """The URL of a database of this server."""
-        return urlunsplit(urlsplit(self.url)._replace(path=f"/{database}"))
+        return urlsplit(self.url)._replace(path=f"/{database}").geturl()
 
     async def database(
         self, schema: str, make_schema: MakeSchema | None = None, keep: Sequence[str] = ("schema_versions",)
@@ -110,7 +109,6 @@ class PostgresServer:
         return self.url_of(name)
 
     async def drop_all(self) -> None:
-        """Drop the databases of this worker."""
         async with connected(self.url) as connection:
             for name in self.made:
                 await connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
@@ -138,7 +136,14 @@ async def make_rooms(connection: Any) -> None:
 
 
 async def _empty(connection: Any, keep: Sequence[str]) -> None:
-    await _end_others(connection)
+    # Other connections end first: they have no lock any more that a test could meet.
+    ended = [row[0] for row in await connection.fetch(_END_OTHERS)]
+
+    async def are_gone() -> bool:
+        return not await connection.fetchval(_ARE_THERE, ended)
+
+    if ended:
+        await eventually(are_gone)
     found = await connection.fetch(_WRITTEN)
     written = {table: is_large for table, name, is_large in found if name not in keep}
     # To truncate a table is to make several files: a few rows are sooner deleted. All go in one statement, at
@@ -149,17 +154,6 @@ async def _empty(connection: Any, keep: Sequence[str]) -> None:
     statements += [f"TRUNCATE {', '.join(large)} CASCADE"] if large else []
     statements += [f"WITH {', '.join(deletes)} SELECT"] if deletes else []
     await connection.execute(";".join([*statements, _RESTART_SEQUENCES]))
-
-
-async def _end_others(connection: Any) -> None:
-    """End the other connections to the database: they have no lock any more that a test could meet."""
-    ended = [row[0] for row in await connection.fetch(_END_OTHERS)]
-
-    async def are_gone() -> bool:
-        return not await connection.fetchval(_ARE_THERE, ended)
-
-    if ended:
-        await eventually(are_gone)
 
 
 @asynccontextmanager
@@ -187,10 +181,18 @@ def postgres_server(shared_folder: Path) -> Iterator[PostgresServer]:
     note = shared_folder / "postgres-url"
     with _alone(shared_folder):
         if not note.exists():
-            cluster = PostgresCluster.made(_owner(), files=shared_folder / _FILES)
+            owner = os.getppid() if WORKER in os.environ else os.getpid()  # its end is the end of the run
+            cluster = PostgresCluster.made(owner, files=shared_folder / _FILES)
             cluster.start()
+
+            async def make_template() -> None:
+                async with connected(cluster.url()) as connection:
+                    await create(connection, _TEMPLATE)
+                async with connected(cluster.url(_TEMPLATE)) as connection:
+                    await make_rooms(connection)
+
             loop = BackgroundLoop()  # the test that asks first may run in a loop of its own
-            loop.run(_make_template(cluster.url))
+            loop.run(make_template())
             loop.stop()
             note.write_text(cluster.url())
     yield PostgresServer(note.read_text(), _TEMPLATE)
@@ -210,24 +212,10 @@ def _alone(shared_folder: Path) -> Iterator[None]:
         yield
 
 
-async def _make_template(url_of: Callable[[str], str]) -> None:
-    async with connected(url_of("postgres")) as connection:
-        await create(connection, _TEMPLATE)
-    async with connected(url_of(_TEMPLATE)) as connection:
-        await make_rooms(connection)
-
-
-def _owner() -> int:
-    """The process whose end is the end of the run."""
-    return os.getppid() if WORKER in os.environ else os.getpid()
-
-
 # Where PostgreSQL's server programs are, nothing else is a reason to skip a test that needs them.
 
 VARIABLE = "STRICT_POSTGRES"
 """Set in the environment, it makes such a skip a failure."""
-
-_MISSING_PROGRAMS = "needs PostgreSQL's server programs"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -245,8 +233,6 @@ def pytest_runtest_makereport(
 
 
 def _needs_postgres(item: pytest.Item) -> bool:
-    is_marked = any(
-        str(mark.kwargs.get("reason", "")).startswith(_MISSING_PROGRAMS)
-        for mark in item.iter_markers("skipif")
-    )
+    reasons = [str(mark.kwargs.get("reason", "")) for mark in item.iter_markers("skipif")]
+    is_marked = any(reason.startswith(_MISSING_PROGRAMS) for reason in reasons)
     return is_marked or "postgres" in getattr(item, "fixturenames", ())

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -24,24 +25,14 @@ import pytest
 from tests.support.programs import free_ports
 from tests.support.waiting import until
 
-_PREFIX = "bridge-postgres-"
 _SECONDS = "60"
-_NAMES = ("postgres", "nobody")
-_POLL_SECONDS = 0.5
 
 # Nothing of this server has to outlive a power cut, and nothing of it is reached from another machine.
 _OPTIONS = {
-    "fsync": "off",
-    "full_page_writes": "off",
-    "wal_level": "minimal",
-    "max_wal_senders": "0",
-    "listen_addresses": "",
-    "max_connections": "300",
-    "shared_buffers": "64MB",
-    "max_locks_per_transaction": "128",
-    "timezone": "UTC",
-    "autovacuum": "off",
-}
+    "fsync": "off", "full_page_writes": "off", "wal_level": "minimal", "max_wal_senders": "0",
+    "listen_addresses": "", "max_connections": "300", "shared_buffers": "64MB",
+    "max_locks_per_transaction": "128", "timezone": "UTC", "autovacuum": "off",
+}  # fmt: skip
 _DURABLE = {"fsync": "on", "full_page_writes": "on", "autovacuum": "on"}
 
 
@@ -76,22 +67,21 @@ class PostgresCluster:
         """
         bin_folder = programs()
         assert bin_folder is not None
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        folder = Path(tempfile.mkdtemp(prefix="bridge-postgres-"))
         cluster = cls(folder, bin_folder)
         if (account := _account()) is not None:
             os.chown(folder, account.pw_uid, account.pw_gid)
         _watch(owner, folder)
-        if files is None or not files.exists():
+        if files is not None and files.exists():
+            _copy(files, cluster.data)
+        else:
             cluster.initialize()
             if files is not None:
                 _copy(cluster.data, files)
-        else:
-            _copy(files, cluster.data)
         cluster.configure(is_durable=is_durable)
         return cluster
 
     def url(self, database: str = "postgres") -> str:
-        """The URL of one of its databases."""
         return f"postgresql://bridge@/{database}?host={self.folder}"
 
     def initialize(self) -> None:
@@ -102,12 +92,8 @@ class PostgresCluster:
         self._output("initdb", f"--pgdata={self.data}", *arguments)
 
     def configure(self, *, is_durable: bool = False) -> None:
-        """Write its settings into its files."""
-        options = {
-            **_OPTIONS,
-            **(_DURABLE if is_durable else {}),
-            "unix_socket_directories": str(self.folder),
-        }
+        options = {**_OPTIONS, **(_DURABLE if is_durable else {})}
+        options["unix_socket_directories"] = str(self.folder)
         with (self.data / "postgresql.conf").open("a") as stream:
             stream.writelines(f"{name} = '{value}'\n" for name, value in options.items())
 
@@ -130,20 +116,13 @@ class PostgresCluster:
         return (self.data / "postmaster.pid").exists()
 
     def _output(self, program: str, *arguments: str) -> str:
-        account = _account()
+        variables = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
         with tempfile.TemporaryFile() as output:  # a pipe would be held open by the server
             done = subprocess.run(
                 [self._programs / program, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=self.folder,
-                env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
-                user=None if account is None else account.pw_uid,
-                group=None if account is None else account.pw_gid,
-                extra_groups=None if account is None else [],
-                check=False,
-            )
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.folder, env=variables,
+                check=False, **_as_user(),
+            )  # fmt: skip
             output.seek(0)
             text = output.read().decode(errors="replace")
         if done.returncode:
@@ -155,10 +134,18 @@ def _account() -> pwd.struct_passwd | None:
     """The user whose server it is: PostgreSQL and PgBouncer refuse to run as root."""
     if os.geteuid() != 0:
         return None
-    for name in _NAMES:
+    for name in ("postgres", "nobody"):
         with suppress(KeyError):
             return pwd.getpwnam(name)
-    raise RuntimeError(f"there is no user {' or '.join(_NAMES)} that the server could run as")
+    raise RuntimeError("there is no user postgres or nobody that the server could run as")
+
+
+def _as_user() -> dict[str, Any]:
+    """The arguments of `subprocess` that run a program as that user."""
+    account = _account()
+    if account is None:
+        return {}
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
 def _copy(files: Path, target: Path) -> None:
@@ -201,7 +188,7 @@ def _wait_for_end(pid: int) -> None:
             return
         while True:
             os.kill(pid, 0)
-            time.sleep(_POLL_SECONDS)
+            time.sleep(0.5)
 
 
 if __name__ == "__main__":
@@ -234,8 +221,7 @@ needs_pgbouncer = pytest.mark.skipif(
 )
 needs_kept_statements = pytest.mark.skipif(
     not keeps_prepared_statements(),
-    reason="needs PostgreSQL's server programs, and PgBouncer 1.21 or later, which BRIDGE_TEST_PGBOUNCER may "
-    "name",
+    reason="needs PostgreSQL's server programs, and PgBouncer 1.21, which BRIDGE_TEST_PGBOUNCER may name",
 )
 
 
@@ -255,17 +241,13 @@ def open_pgbouncer(database_url: str, pool_mode: str, **settings: object) -> Ite
     database = f"* = host={host} port={server_port} user={parts.username or 'bridge'}"
     lines = ["[databases]", database, "[pgbouncer]", *(f"{name} = {values[name]}" for name in values)]
     (folder / "pgbouncer.ini").write_text("\n".join(lines) + "\n")
-    account = _account()
-    if account is not None:
+    if (account := _account()) is not None:
         for path in (folder, folder / "pgbouncer.ini"):
             os.chown(path, account.pw_uid, account.pw_gid)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [found, str(folder / "pgbouncer.ini")],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder,
-            user=None if account is None else account.pw_uid,
-            group=None if account is None else account.pw_gid,
-            extra_groups=None if account is None else [],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, **_as_user(),
         )  # fmt: skip
     try:
         _wait_until_it_listens(process, port, folder / "log")

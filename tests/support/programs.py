@@ -25,9 +25,9 @@ import orjson
 from bridge_server.kit.testing.server import environment_without_settings
 from tests.support.fork_server import NUMBER_SIZE
 
-_ROOT = Path(__file__).parents[2]
 _PLACE = gettempdir()  # a test may have another
 _STARTING = Lock()
+_SECONDS = 240
 
 
 class ForkedProcess(subprocess.Popen[bytes]):
@@ -44,7 +44,6 @@ class ForkedProcess(subprocess.Popen[bytes]):
         self.pid = _number_from(conversation)
 
     def poll(self) -> int | None:
-        """The exit code; None while it runs."""
         return self._code_within(0)
 
     def wait(self, timeout: float | None = None) -> int:
@@ -64,8 +63,7 @@ class ForkedProcess(subprocess.Popen[bytes]):
         if self.returncode is None and select.select([self._conversation], [], [], seconds)[0]:
             with self._conversation:
                 self.returncode = _number_from(self._conversation)
-        code: int | None = self.returncode
-        return code
+        return None if self.returncode is None else int(self.returncode)
 
 
 def _number_from(conversation: socket.socket) -> int:
@@ -80,18 +78,15 @@ class ForkServer:
         self._stack = ExitStack()
         folder = self._stack.enter_context(TemporaryDirectory(prefix="fork-", dir=_PLACE))
         self.address = Path(folder) / "socket"
-        ours, theirs = socket.socketpair()
-        self._life = ours
+        self._life, theirs = socket.socketpair()
         with theirs, socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(self.address))
             listening.listen()
             descriptors = (theirs.fileno(), listening.fileno())
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.fork_server", *map(str, descriptors)],
-                cwd=_ROOT,
-                pass_fds=descriptors,
-                stdin=subprocess.DEVNULL,
-            )
+                cwd=Path(__file__).parents[2], pass_fds=descriptors, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
 
     def start(
         self,
@@ -111,8 +106,6 @@ class ForkServer:
             "arguments": arguments,
             "environment": dict(environment),
             "directory": Path.cwd(),
-            "open_files": None,
-            "program": None,
             **wanted,
         }
         ours = socket.socket(socket.AF_UNIX)
@@ -171,10 +164,7 @@ signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
 with socket.socket(socket.AF_UNIX) as conversation:
     conversation.connect({address!r})
     socket.send_fds(conversation, [b"!"], [0, 1, 2])
-    wanted = {{
-        "arguments": sys.argv[1:], "environment": dict(os.environ), "directory": os.getcwd(),
-        "open_files": None, "program": None,
-    }}
+    wanted = {{"arguments": sys.argv[1:], "environment": dict(os.environ), "directory": os.getcwd()}}
     conversation.sendall(json.dumps(wanted).encode() + b"\\n")
     pid = int(conversation.recv({size}, socket.MSG_WAITALL))
     for number in NUMBERS:
@@ -192,16 +182,13 @@ def folder_of_command(folder: Path) -> Path:
     """A new folder below, for PATH, whose `bridge-server` runs each command in a forked process."""
     programs = folder / "programs"
     programs.mkdir(parents=True)
-    program = programs / "bridge-server"
-    address = str(fork_server().address)
+    program, address = programs / "bridge-server", str(fork_server().address)
     program.write_text(_PROGRAM.format(python=sys.executable, address=address, size=NUMBER_SIZE), "utf-8")
     program.chmod(0o700)
     return programs
 
 
 # The output of programs that examples of the documentation run.
-
-_SECONDS = 240
 
 
 def output_of_program(program: str) -> str:
@@ -241,18 +228,13 @@ def shown_at_terminal(*arguments: str | Path, environment: Mapping[str, str] | N
     """The text that a command, which must succeed, writes to a terminal that is its input and output."""
     ours, its = pty.openpty()
     variables = {**environment_without_settings(), "COLUMNS": "200", **(environment or {})}
-    try:
-        run = fork_server().start([*map(str, arguments)], variables, its, its, its)
-    finally:
-        os.close(its)
-    written = b""
-    try:
-        while piece := os.read(ours, 65_536):
-            written += piece
-    except OSError:  # Linux says so when the last writer has closed the terminal
-        pass
-    finally:
-        os.close(ours)
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        with os.fdopen(its, "wb", buffering=0) as end:
+            run = fork_server().start([*map(str, arguments)], variables, end, end, end)
+        written = b""
+        with suppress(OSError):  # Linux says so when the last writer has closed the terminal
+            while piece := terminal.read(65_536):
+                written += piece
     assert run.wait() == 0, written
     return written.decode()
 
@@ -263,7 +245,6 @@ WORKER = "PYTEST_XDIST_WORKER"
 """In the environment, a worker's name as xdist has it: fixtures of the kit and ports of tests go by it."""
 
 _FIRST, _COUNT = 20_000, 600
-_WORKERS = 16
 
 
 def free_ports(number: int) -> list[int]:
@@ -273,7 +254,7 @@ def free_ports(number: int) -> list[int]:
     before all have been tried: no other test and no other server gets one of these in between, not even while
     a server that is started again is away.
     """
-    worker = int(os.environ.get(WORKER, "gw0").removeprefix("gw")) % _WORKERS
+    worker = int(os.environ.get(WORKER, "gw0").removeprefix("gw")) % 16
     found: list[int] = []
     for port in islice(_ports_of(worker), _COUNT):
         with closing(socket.socket()) as probe, suppress(OSError):
