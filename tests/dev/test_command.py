@@ -29,7 +29,6 @@ _PATIENCE_SECONDS = 60.0
 FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 FIRST_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 PAGE = (Path(__file__).parents[2] / "docs" / "quickstart.md").read_text("utf-8")
-_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +74,17 @@ def until_printed(dev: Dev, part: str) -> None:
     until(lambda: part in dev.printed(), dev.printed)
 
 
-def ask(url: str, *arguments: str) -> Any:
+def curl(url: str, *arguments: str) -> str:
     command = ["curl", "--silent", *arguments, url]
-    return orjson.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def ask(url: str, *arguments: str) -> Any:
+    return orjson.loads(curl(url, *arguments))
+
+
+def status(url: str) -> str:
+    return curl(url, "--output", "/dev/null", "--write-out", "%{http_code}")
 
 
 def of_demo(dev: Dev, path: str = "") -> Any:
@@ -120,11 +127,6 @@ def test_dev_prints_its_parts_and_leaves_nothing_but_what_it_is_told_to_keep(tmp
 def links(text: str) -> dict[str, str]:
     """The URLs of the banner by the names of their lines."""
     return dict(re.findall(r"^  (\S+) +((?:http|ws)://\S+)", text, re.MULTILINE))
-
-
-def status(url: str) -> str:
-    command = ["curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", url]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 def test_each_link_of_the_banner_works_whatever_is_set_for_a_real_server(tmp_path: Path) -> None:
@@ -213,11 +215,9 @@ def test_a_port_in_use_no_network_and_a_directory_of_another_server(
     assert "choose another with --port" in text
 
     data, dev_file = tmp_path / "data", tmp_path / "own" / "dev.json"
-    data.mkdir()
-    dev_file.parent.mkdir()
-    (data / "bridge.sqlite3").touch()
-    dev_file.write_text("{}")
-
+    for file in (data / "bridge.sqlite3", dev_file):
+        file.parent.mkdir()
+        file.touch()
     assert "it has another server's data" in refused("--keep", data)
     assert [file.name for file in data.iterdir()] == ["bridge.sqlite3"]
     assert "dev.json cannot be read: remove it" in refused("--keep", dev_file.parent)
@@ -236,26 +236,20 @@ def test_settings_that_dev_decides_itself_are_refused(refused: Callable[..., str
     assert FIRST_KEY not in keys
     proxied = refused(BRIDGE_PUBLIC_URL="https://bridge.example")
     assert "public_url says that others than this machine come through a proxy" in proxied
-    off = refused("--port", "0", "--open", "--set", "console=off")
-    assert "--open: the console is off" in off
+    assert "--open: the console is off" in refused("--port", "0", "--open", "--set", "console=off")
     assert "--policy" in refused("--policy", "maybe")
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page's lines need curl")
 def test_the_lines_for_programs_run(tmp_path: Path) -> None:
     (script,) = re.findall(r"```sh\n(bridge-server dev .*?)```", PAGE, re.DOTALL)
-    path = f"{folder_of_command(tmp_path)}:/usr/bin:/bin"
     folder = tmp_path / "folder"
     folder.mkdir()
-    finished = subprocess.run(
-        ["sh", "-euc", f"{script}wait"],
-        cwd=folder,
-        env={**environment_without_settings(), "PATH": path, "TMPDIR": str(folder)},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=_SECONDS,
-        check=False,
-    )
+    path = f"{folder_of_command(tmp_path)}:/usr/bin:/bin"
+    environment = {**environment_without_settings(), "PATH": path, "TMPDIR": str(folder)}
+    options: dict[str, Any] = {"cwd": folder, "env": environment, "timeout": _PATIENCE_SECONDS}
+    command = ["sh", "-euc", f"{script}wait"]
+    finished = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, **options)
 
     assert finished.returncode == 0, finished.stderr
     assert "Hello World, this is Bridge Server" in finished.stdout
@@ -264,7 +258,6 @@ def test_the_lines_for_programs_run(tmp_path: Path) -> None:
 
 def test_every_option_is_on_the_page() -> None:
     options = [each.opts[0] for each in dev_command.params if isinstance(each, Option)]
-
     assert [option for option in options if option not in PAGE and option != "--stop-with-parent"] == []
 
 

@@ -25,14 +25,7 @@ FACTS: dict[str, Any] = {
     "rpc_url": "http://127.0.0.1:8080/rpc", "test_token": "a-test", "admin_token": "an-admin",
     "project": {"id": "demo", "secret": "bsk_demo_x", "types": ["news"]}, "accounts": [],
 }  # fmt: skip
-_NO_PROCESS = 2**22 + 1
 PREFIX = "bridge-test-"
-_MAKES_ONE = f"""
-import time
-from bridge_server.storage.data_directory import ThrowawayDirectory
-print(ThrowawayDirectory({PREFIX!r}).path, flush=True)
-time.sleep(600)
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -53,10 +46,11 @@ def test_for_a_shell_it_has_the_variables_that_fixtures_read(tmp_path: Path) -> 
         lines = path.read_text().splitlines()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
-    assert "export BRIDGE_URL=http://127.0.0.1:8080" in lines
-    assert "export BRIDGE_ADMIN_TOKEN=an-admin" in lines
-    assert "export BRIDGE_TEST_TOKEN=a-test" in lines
-    assert "export BRIDGE_PROJECT_SECRET=bsk_demo_x" in lines
+    for variable in (
+        *("URL=http://127.0.0.1:8080", "ADMIN_TOKEN=an-admin", "TEST_TOKEN=a-test"),
+        "PROJECT_SECRET=bsk_demo_x",
+    ):
+        assert f"export BRIDGE_{variable}" in lines
     assert not any("LAN" in line for line in lines)
 
 
@@ -65,10 +59,9 @@ def test_the_file_of_a_killed_server_is_overwritten_and_a_running_servers_file_i
     tmp_path: Path, name: str
 ) -> None:
     path = tmp_path / name
-    with config_file_at(path, {**FACTS, "pid": _NO_PROCESS}):
+    with config_file_at(path, {**FACTS, "pid": 2**22 + 1}):  # which no process has
         pass
     assert path.exists()  # it is another process's
-
     with config_file_at(path, {**FACTS, "pid": os.getppid()}):
         assert f"it belongs to process {os.getppid()}, which runs" in refused(path)
         assert path.exists()
@@ -77,7 +70,6 @@ def test_the_file_of_a_killed_server_is_overwritten_and_a_running_servers_file_i
 def test_a_file_a_directory_or_a_pipe_that_is_somebody_elses_stays(tmp_path: Path) -> None:
     path, pipe = tmp_path / "notes", tmp_path / "pipe"
     os.mkfifo(pipe)
-
     for content in ("", "{}", '{"pid": 1}', "my notes", "[1]"):
         path.write_text(content)
         assert "dev did not write it" in refused(path), content
@@ -94,8 +86,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_directory_of_a_killed_process_goes_with_the_next_process(place: Path) -> None:
-    command = [sys.executable, "-c", _MAKES_ONE]
+def test_the_directory_of_a_killed_process_goes_with_the_next_process_and_nothing_else(place: Path) -> None:
+    others = [place / f"{PREFIX}somebody's", place / f"{PREFIX}link", place / f"{PREFIX}file"]
+    target = ThrowawayDirectory("other-")
+    others[0].mkdir()  # without a lock
+    others[1].symlink_to(target.path)
+    others[2].touch()
+    program = f"""
+import time
+from bridge_server.storage.data_directory import ThrowawayDirectory
+print(ThrowawayDirectory({PREFIX!r}).path, flush=True)
+time.sleep(600)
+"""
+    command = [sys.executable, "-c", program]
     with subprocess.Popen(command, env={"TMPDIR": str(place)}, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         theirs = Path(other.stdout.readline().strip())
@@ -107,26 +110,10 @@ def test_the_directory_of_a_killed_process_goes_with_the_next_process(place: Pat
 
     remove_left_over(PREFIX)
 
-    assert not theirs.exists()
-    assert mine.path.exists()
-    mine.remove()
-    mine.remove()
-    assert list(place.iterdir()) == []
-
-
-def test_nothing_else_is_removed(place: Path) -> None:
-    without_lock = place / f"{PREFIX}somebody's"
-    without_lock.mkdir()
-    target = ThrowawayDirectory("other-")
-    link = place / f"{PREFIX}link"
-    link.symlink_to(target.path)
-    file = place / f"{PREFIX}file"
-    file.touch()
-
-    remove_left_over(PREFIX)
-
-    assert sorted(place.iterdir()) == sorted([without_lock, target.path, link, file])
-    target.remove()
+    assert sorted(place.iterdir()) == sorted([*others, target.path, mine.path])
+    for each in (mine, mine, target):
+        each.remove()
+    assert sorted(place.iterdir()) == sorted(others)
 
 
 @pytest.fixture
@@ -150,14 +137,11 @@ async def test_a_second_ctrl_c_removes_what_is_not_kept_and_exits(
 ) -> None:
     stop = asyncio.Event()
     stop_at_signals(stop, lambda: done.append("removed"))
-
     handlers[signal.SIGINT]()
     handlers[signal.SIGINT]()  # the same key, passed on by the program that runs this one
-    assert stop.is_set()
-    assert done == []
+    assert (stop.is_set(), done) == (True, [])
     await pass_time(1.0)
     handlers[signal.SIGINT]()
-
     assert done == ["removed", "exit 130"]
 
 
@@ -166,10 +150,7 @@ async def test_a_server_finishes_whatever_comes(
 ) -> None:
     stop = asyncio.Event()
     stop_at_signals(stop, None)
-
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGINT):
         handlers[number]()
         await pass_time(1.0)
-
-    assert stop.is_set()
-    assert done == []
+    assert (stop.is_set(), done) == (True, [])

@@ -4,9 +4,10 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pytest
 import zxingcpp
@@ -26,34 +27,22 @@ FACTS = {
     "project": {"id": "demo", "secret": "bsk_demo_x", "types": ["news", "alerts"]}, "admin_token": "an-admin",
     "accounts": [{"address": "0xf39F", "private_key": "0xac09"}], "data_dir": "/kept/here", "kept": False,
 }  # fmt: skip
-PLAIN = Screen()
-WIDE = Screen(columns=120)
-NARROW = Screen(columns=40)
-SESSION = "/session/01a3185c-5d2f-7b5c-9f3e-1c2d3e4f5a6b"
 
 
-@pytest.fixture
-def terminal() -> Iterator[TextIO]:
+def test_a_terminal_has_colours_unless_they_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = os.openpty()
-    with os.fdopen(theirs, "w", encoding="utf-8") as stream:
-        yield stream
-    os.close(ours)
-
-
-def test_a_terminal_has_colours_unless_they_are_forbidden(
-    terminal: TextIO, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("COLUMNS", "77")
-    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert screen_of(terminal) == Screen(77, has_colours=True, has_blocks=True)
-
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert screen_of(terminal) == Screen(77, has_colours=False, has_blocks=True)
-
-    monkeypatch.setenv("NO_COLOR", "")
-    monkeypatch.setenv("TERM", "dumb")
-    assert not screen_of(terminal).has_colours
+    changes = [
+        ({"TERM": "xterm"}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"NO_COLOR": "", "TERM": "dumb"}, False),
+    ]
+    with os.fdopen(ours), os.fdopen(theirs, "w", encoding="utf-8") as terminal:
+        for variables, has_colours in changes:
+            for name, value in variables.items():
+                monkeypatch.setenv(name, value)
+            assert screen_of(terminal) == Screen(77, has_colours=has_colours, has_blocks=True), variables
 
 
 def test_output_that_nobody_reads_any_more_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,26 +62,18 @@ def test_output_that_nobody_reads_any_more_is_no_failure(monkeypatch: pytest.Mon
 def test_the_banner_names_everything() -> None:
     text = dev_banner(FACTS, Screen())
 
-    assert "for development: nothing is kept, everybody knows the keys" in text
     for part in (
-        "/compat/v0.7",
-        "/rpc",
-        "chain 31337, approves by itself; no node",
-        "bsk_demo_x",
-        "  relay     ws://127.0.0.1:8080 ",
-        "  bridge    http://127.0.0.1:8080 ",
+        *("for development: nothing is kept, everybody knows the keys", "/compat/v0.7", "/rpc"),
+        *("chain 31337, approves by itself; no node", "bsk_demo_x", "an-admin", "types news, alerts"),
+        *("  (0) 0xf39F  0xac09", "  relay     ws://127.0.0.1:8080 ", "  bridge    http://127.0.0.1:8080 "),
         "  docs      http://127.0.0.1:8080/docs/\n",
         "  inbox     http://127.0.0.1:8080/inbox/?project=demo\n",
     ):
         assert part in text
+    for other in ("phone", "console", "\x1b"):
+        assert other not in text
     head, _, _ = text.partition("  (0) ")
     assert max(map(len, head.splitlines())) <= 80
-    assert "an-admin" in text
-    assert "types news, alerts" in text
-    assert "  (0) 0xf39F  0xac09" in text
-    assert "phone" not in text
-    assert "console" not in text
-    assert "\x1b" not in text
 
 
 def test_the_banner_of_other_options() -> None:
@@ -103,15 +84,18 @@ def test_the_banner_of_other_options() -> None:
     }  # fmt: skip
     text = dev_banner(facts, Screen(has_blocks=True), console_link="http://127.0.0.1:8080/console/link")
 
-    assert "kept in /kept/here" in text
-    assert "the node's chain, waits for: bridge-server approvals --data-dir /kept/here" in text
-    assert "no node" not in text
-    assert "  phone     http://192.0.2.7:8080 " in text
-    assert "  console   http://127.0.0.1:8080/console/link\n" in text
+    for part in (
+        "kept in /kept/here",
+        "the node's chain, waits for: bridge-server approvals --data-dir /kept/here",
+        "  phone     http://192.0.2.7:8080 ",
+        "  console   http://127.0.0.1:8080/console/link\n",
+        "█",
+    ):
+        assert part in text
     assert text.count("--data-dir /kept/here") == 2
-    assert "█" in text
-    assert "█" not in dev_banner(facts, Screen())
-    assert "█" not in dev_banner(facts, Screen(columns=20, has_blocks=True))
+    assert "no node" not in text
+    for screen in (Screen(), Screen(columns=20, has_blocks=True)):
+        assert "█" not in dev_banner(facts, screen)
 
 
 @each_row("url", ["http://192.0.2.7:8080", "http://[2001:db8::1234:5678:9abc:def0]:65535"])
@@ -120,7 +104,6 @@ def test_a_camera_reads_the_code_which_is_dark_on_light_where_there_are_colours(
     rows = [[character in halves for character in line] for line in lines for halves in ("█▀", "█▄")]
     pixels = bytes(255 * is_light for row in rows for _ in range(4) for is_light in row for _ in range(4))
     picture = memoryview(pixels).cast("B", shape=(4 * len(rows), 4 * len(rows[0])))
-
     assert [code.text for code in zxingcpp.read_barcodes(picture)] == [url]
     coloured = qr_code(url, has_colours=True)
     assert all(line.startswith("\x1b[97;40m") and line.endswith("\x1b[0m") for line in coloured)
@@ -142,93 +125,82 @@ def test_the_banner_names_the_command_as_it_is_typed(monkeypatch: pytest.MonkeyP
     assert "  commands  bin/bridge-server COMMAND --data-dir /kept/here\n" in banner
 
 
-def line(screen: Screen = PLAIN, **fields: Any) -> str:
+def line(screen: Screen | None = None, **fields: Any) -> str:
     exchange = {
         "who": "dapp", "method": "POST", "path": "/session/new", "route": "open-session",
         "status": 200, "milliseconds": 1.2, **fields,
     }  # fmt: skip
-    return request_line(Recorded(1, 1, 1_800_000_000_000, Exchange(**exchange)), screen)
+    recorded = Recorded(1, 1, 1_800_000_000_000, Exchange(**exchange))
+    return request_line(recorded, screen or Screen())
 
 
 def test_ids_are_short_and_a_wait_or_no_answer_is_said() -> None:
-    text = line(method="GET", path=f"{SESSION}/calls", waited_seconds=1.94, milliseconds=1940.0)
+    path = "/session/01a3185c-5d2f-7b5c-9f3e-1c2d3e4f5a6b/calls"
+    text = line(method="GET", path=path, waited_seconds=1.94, milliseconds=1940.0)
     unanswered = line(status=0, milliseconds=3.0, summary="connection refused")
-
     assert re.match(r"[0-9]{2}:[0-9]{2}:[0-9]{2}  dapp    GET    /session/01a3185c…/calls +200", text)
     assert text.endswith("200  waited 1.9 s")
     assert "no answer  3 ms  connection refused" in unanswered
     assert line(Screen(columns=80)).index("200  1 ms") == 51  # a path leaves half
-    assert line(WIDE).index("200  1 ms") == 61
+    assert line(Screen(columns=120)).index("200  1 ms") == 61
 
 
 def test_a_page_that_may_not_call_the_wallet_is_answered_with_the_flag() -> None:
-    sent = Contents({"Host": "localhost", "Origin": "http://a.example:3000"})
+    origin = "http://a.example:3000"
     text = line(
-        who="page", path="/rpc", route="rpc", status=403, request=sent,
-        summary="Web pages of 'http://a.example:3000' may not call the wallet. Allow them",
+        who="page", path="/rpc", route="rpc", status=403, request=Contents({"Origin": origin}),
+        summary=f"Web pages of '{origin}' may not call the wallet. Allow them",
     )  # fmt: skip
-
-    remedy = "http://a.example:3000 may not call the wallet: --rpc-origins http://a.example:3000"
-    assert text.endswith(f"403  1 ms  {remedy}")
+    assert text.endswith(f"403  1 ms  {origin} may not call the wallet: --rpc-origins {origin}")
 
 
-@each_row("screen", [PLAIN, WIDE, Screen(columns=80), NARROW])
+@each_row("screen", [Screen(), Screen(columns=120), Screen(columns=80), Screen(columns=40)])
 def test_the_end_of_a_line_is_wrapped_and_never_cut(screen: Screen) -> None:
     words = [f"word-{number}" for number in range(30)]
-
     lines = line(screen, summary=" ".join(words)).split("\n")
-
     assert " ".join(lines).split()[-30:] == words
     assert all(len(each) <= (screen.columns or 1_000) for each in lines)
     assert all(each.startswith("      ") for each in lines[1:])
 
 
-@each_row(
-    ("summary", "is_warning"),
-    [("2 sent", False), ("1 sent, 1 not subscribed", True), ("1 rate limited", True)],
-)
-def test_a_notification_that_missed_somebody_is_a_warning(summary: str, is_warning: bool) -> None:
-    text = line(Screen(has_colours=True), who="backend", path="/demo/notify", route="notify", summary=summary)
+def test_a_notification_that_missed_somebody_and_a_request_that_waits_for_a_person_are_warnings() -> None:
+    coloured = Screen(has_colours=True)
+    for summary, is_warning in (
+        ("2 sent", False), ("1 sent, 1 not subscribed", True), ("1 rate limited", True),
+    ):  # fmt: skip
+        text = line(coloured, who="backend", path="/demo/notify", route="notify", summary=summary)
+        assert ("\x1b[33m" in text) == is_warning, summary
+    assert "\x1b[31m" in line(coloured, status=500)
+    assert "\x1b" not in line(status=500)
 
-    assert ("\x1b[33m" in text) == is_warning
-    assert "\x1b[31m" in line(Screen(has_colours=True), status=500)
-    assert "\x1b" not in line(PLAIN, status=500)
-
-
-def test_a_request_that_waits_for_a_person_is_shown_with_what_approves_it() -> None:
-    exchange = Exchange(
-        "rpc", "approval", "657316b8-fc25", "approval", 0, 0.0, summary="personal_sign: waits"
-    )
-    recorded = Recorded(1, 1, 1_800_000_000_000, exchange, is_waiting=True)
-
-    text = request_line(recorded, Screen(has_colours=True))
-
-    assert re.search(
-        r"rpc +approval 657316b8-fc25 +waits  personal_sign: waits \(approvals approve 657316b8\)", text
-    )
-    assert "\x1b[33m" in text
+    said = "personal_sign: waits"
+    exchange = Exchange("rpc", "approval", "657316b8-fc25", "approval", 0, 0.0, summary=said)
+    waits = request_line(Recorded(1, 1, 1_800_000_000_000, exchange, is_waiting=True), coloured)
+    remedy = r"waits  personal_sign: waits \(approvals approve 657316b8\)"
+    assert re.search(rf"rpc +approval 657316b8-fc25 +{remedy}", waits)
+    assert "\x1b[33m" in waits
 
 
 def test_a_clients_text_cannot_steer_the_terminal() -> None:
-    text = line(summary="\x1b]0;owned\x07\nand a line of its own", path="/\x1b[2J")
+    assert line(summary="\x1b]0;owned\x07\nand a line of its own", path="/\x1b[2J").isprintable()
 
-    assert text.isprintable()
+
+@asynccontextmanager
+async def written_lines(dev: DevServer) -> AsyncIterator[list[str]]:
+    """What the screen shows of the server's requests from now on."""
+    written: list[str] = []
+    assert dev.built.traffic is not None
+    async with running(TrafficLines(dev.built.traffic, written.append, Screen()).run_forever()):
+        await asyncio.sleep(0)
+        yield written
 
 
 async def test_each_request_has_its_line_also_after_a_reset(dev: DevServer) -> None:
-    written: list[str] = []
-    traffic = dev.built.traffic
-    assert traffic is not None
-    lines = TrafficLines(traffic, written.append, PLAIN)
+    async with written_lines(dev) as written:
 
-    async def shown(part: str) -> None:
-        async def holds() -> bool:
-            return any(part in text for text in written)
+        async def shown(part: str) -> None:
+            await eventually(lambda: any(part in text for text in written))
 
-        await eventually(holds)
-
-    async with running(lines.run_forever()):
-        await asyncio.sleep(0)
         await dev.open_session()
         await shown("POST   /session/new")
         await dev.control.reset()
@@ -244,19 +216,9 @@ async def test_each_request_has_its_line_also_after_a_reset(dev: DevServer) -> N
 
 
 async def test_requests_that_came_too_fast_are_counted(dev: DevServer) -> None:
-    written: list[str] = []
-    traffic = dev.built.traffic
-    assert traffic is not None
-    exchange = Exchange("dapp", "GET", "/x", "x", 200, 1.0)
-
-    async with running(TrafficLines(traffic, written.append, PLAIN).run_forever()):
-        await asyncio.sleep(0)
+    async with written_lines(dev) as written:
+        assert dev.built.traffic is not None
         for _ in range(2_500):
-            traffic.note(exchange)
-
-        async def holds() -> bool:
-            return bool(written)
-
-        await eventually(holds)
-
+            dev.built.traffic.note(Exchange("dapp", "GET", "/x", "x", 200, 1.0))
+        await eventually(lambda: bool(written))
     assert written[0].startswith("... 500 requests are not shown")
