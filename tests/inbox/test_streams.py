@@ -1,15 +1,14 @@
 """Server-sent events: order, the place to go on from, and how streams end."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 
-from tests.inbox.conftest import send_numbered
-from tests.support.asking import figure, raw_connection
-from tests.support.inbox_client import EventReader, InboxClient, open_stream, sign_in
+from tests.inbox.conftest import send_numbered, titles_from
+from tests.support.asking import METRICS_TOKEN, figure, raw_connection
+from tests.support.inbox_client import InboxClient, open_stream, sign_in
 from tests.support.project import App, create_app, opened_app
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, reached, running_server, server_process
@@ -25,20 +24,16 @@ async def until_open(server: RunningServer, streams: int) -> None:
     await eventually(as_many)
 
 
-async def test_streamed_event_equals_the_listed_notification(app: App, subscriber: InboxClient) -> None:
+async def test_a_stream_says_what_it_is_and_its_event_equals_the_listed_notification(
+    app: App, subscriber: InboxClient
+) -> None:
     async with open_stream(subscriber) as stream:
+        headers = stream.headers
         await app.notify([subscriber.account], title="Títle 𝔘", body="a\nb", url="https://a.example/")
         event = await stream.next()
 
     (listed,) = (await subscriber.page())["notifications"]
-    assert event.data == listed
-    assert event.id == listed["id"]
-
-
-async def test_a_stream_says_what_it_is(subscriber: InboxClient) -> None:
-    async with open_stream(subscriber) as stream:
-        headers = stream.headers
-
+    assert (event.data, event.id) == (listed, listed["id"])
     assert headers["Content-Type"] == "text/event-stream"
     assert headers["Cache-Control"] == "no-store"
     assert headers["X-Accel-Buffering"] == "no"
@@ -53,19 +48,30 @@ async def test_a_head_request_opens_no_stream(app: App, subscriber: InboxClient)
     await until_open(app.server, 0)
 
 
-async def test_a_new_stream_tells_only_what_comes_from_now_on(app: App, subscriber: InboxClient) -> None:
-    await send_numbered(app, subscriber, 1, 3)
-    async with open_stream(subscriber) as stream:
-        await send_numbered(app, subscriber, 4, 5)
+@each_row(
+    ("query", "headers"),
+    [
+        ("", {}),
+        ("", {"Last-Event-ID": ""}),
+        ("?last_event_id=", {"Last-Event-ID": ""}),
+        ("?last_event_id=999999999999999999", {"Last-Event-ID": ""}),
+    ],
+)
+async def test_a_stream_without_a_last_event_tells_only_what_comes_from_now_on(
+    app: App, subscriber: InboxClient, query: str, headers: dict[str, str]
+) -> None:
+    await send_numbered(app, subscriber, 1, 2)
+    async with open_stream(subscriber, query, **headers) as stream:
+        await send_numbered(app, subscriber, 3, 4)
 
-        assert await stream.titles(2) == ["n4", "n5"]
+        assert await stream.titles(2) == ["n3", "n4"]
 
 
 @each_row("missed", [0, 1, 99, 100, 201])
 async def test_a_stream_goes_on_after_the_last_event(app: App, subscriber: InboxClient, missed: int) -> None:
     async with open_stream(subscriber) as stream:
         await send_numbered(app, subscriber, 1, 2)
-        last_id = [(await stream.next()).id, (await stream.next()).id][0]
+        last_id = (await stream.next()).id
     wanted = ["n2", *await send_numbered(app, subscriber, 3, 2 + missed)]
 
     async with open_stream(subscriber, **{"Last-Event-ID": last_id}) as stream:
@@ -82,19 +88,10 @@ async def test_a_page_may_say_the_last_event_itself(app: App, subscriber: InboxC
         assert await stream.titles(2) == ["n2", "n3"]
 
 
-@each_row("query", ["", "?last_event_id=", "?last_event_id=999999999999999999"])
-async def test_a_last_event_that_says_nothing_is_now(app: App, subscriber: InboxClient, query: str) -> None:
-    await send_numbered(app, subscriber, 1, 2)
-    async with open_stream(subscriber, query, **{"Last-Event-ID": ""}) as stream:
-        await send_numbered(app, subscriber, 3, 3)
-
-        assert await stream.titles(1) == ["n3"]
-
-
-@each_row("text", ["x", "-1", "01", "1.0", "9" * 19, "1 2"])
-async def test_a_last_event_that_cannot_be_read_is_refused(subscriber: InboxClient, text: str) -> None:
-    (await subscriber.ask("GET", "/stream", headers={"Last-Event-ID": text})).problem(400)
-    (await subscriber.ask("GET", f"/stream?last_event_id={text.replace(' ', '%20')}")).problem(400)
+async def test_a_last_event_that_cannot_be_read_is_refused(subscriber: InboxClient) -> None:
+    for text in ("x", "-1", "01", "1.0", "9" * 19, "1 2"):
+        (await subscriber.ask("GET", "/stream", headers={"Last-Event-ID": text})).problem(400)
+        (await subscriber.ask("GET", f"/stream?last_event_id={text.replace(' ', '%20')}")).problem(400)
 
 
 async def test_every_stream_of_an_account_gets_every_notification(app: App, subscriber: InboxClient) -> None:
@@ -135,32 +132,28 @@ async def test_calls_that_overlap_reach_every_account_in_order(app: App) -> None
     assert {event.data["title"] for event in told[0]} == {f"n{number}" for number in range(20)}
 
 
-async def test_notifications_of_a_deleted_project_are_not_streamed(
+async def test_notification_read_meanwhile_is_streamed_as_read_and_one_of_a_deleted_project_is_not(
     server: RunningServer, app: App, subscriber: InboxClient
 ) -> None:
     other = await create_app(server, app.operator, "Other", "other")
     await subscriber.subscribe("other")
     await send_numbered(app, subscriber, 1, 3)
-    await send_numbered(other, subscriber, 4, 4)
+    await send_numbered(other, subscriber, 4, 5)
+    await subscriber.mark((await subscriber.ids())[1:2])
+    await other.mark_all()
     await app.operator.projects.delete(app.project_id)
-
-    async with open_stream(subscriber, **{"Last-Event-ID": "0"}) as stream:
-        assert await stream.titles(1) == ["n4"]
-
-
-async def test_notification_read_meanwhile_is_streamed_as_read(app: App, subscriber: InboxClient) -> None:
-    await send_numbered(app, subscriber, 1, 2)
-    await subscriber.mark((await subscriber.ids())[1:])
-    await app.mark_all()
 
     async with open_stream(subscriber, **{"Last-Event-ID": "0"}) as stream:
         events = [await stream.next(), await stream.next()]
 
-    assert [event.data["read_by"] for event in events] == ["user", "bulk"]
+    assert [(event.data["title"], event.data["read_by"]) for event in events] == [
+        ("n4", "user"),
+        ("n5", "bulk"),
+    ]
 
 
 async def test_account_has_a_limited_number_of_streams(tmp_path: Path) -> None:
-    async with running_server(tmp_path, max_streams=2, metrics_token="the token of the metrics") as server:
+    async with running_server(tmp_path, max_streams=2, metrics_token=METRICS_TOKEN) as server:
         inbox, other = await sign_in(server), await sign_in(server, 2)
         async with open_stream(inbox), open_stream(other):
             async with open_stream(inbox):
@@ -187,18 +180,16 @@ async def test_logging_out_ends_the_streams_of_that_token(app: App, subscriber: 
 
 
 async def test_stream_of_an_expired_token_gets_nothing(app: App) -> None:
-    now_ms = app.server.clock.now_ms()
-    short = await sign_in(app.server, expires_at_ms=now_ms + 60_000)
+    short = await sign_in(app.server, expires_at_ms=app.server.clock.now_ms() + 60_000)
     long = await sign_in(app.server)
     await short.subscribe(app.project_id)
     async with open_stream(short) as one, open_stream(long) as other:
         app.server.clock.advance(59)
         await send_numbered(app, short, 1, 1)
-        before = await one.titles(1)
+        assert await one.titles(1) == ["n1"]
         app.server.clock.advance(1)
         await send_numbered(app, short, 2, 2)
 
-        assert before == ["n1"]
         assert await one.ended()
         assert await other.titles(2) == ["n1", "n2"]
 
@@ -248,41 +239,25 @@ async def test_a_server_that_stops_ends_its_streams_in_good_order(tmp_path: Path
 
 
 async def test_a_killed_server_loses_nothing_that_was_sent(tmp_path: Path) -> None:
-    data_dir, told = tmp_path / "data", list[str]()
-    with server_process(data_dir) as process:
+    wanted, told, last_id = titles_from(0, 9), list[str](), "0"
+    with server_process(tmp_path / "data") as process:
         async with reached(process) as server, opened_app(server) as app:
             inbox = await sign_in(server)
             await inbox.subscribe(app.project_id)
             async with open_stream(inbox) as stream:
-                sent = await until_killed(app, inbox, process.kill)
-                last_id = await read_until_broken(stream, told)
+                for title in wanted:
+                    assert (await app.notify([inbox.account], title=title)).json["sent"] == [inbox.account]
+                process.kill()
+                with suppress(aiohttp.ClientError, OSError):
+                    while True:
+                        event = await stream.next()
+                        told.append(event.data["title"])
+                        last_id = event.id
 
-    with server_process(data_dir) as process:
+    with server_process(tmp_path / "data") as process:
         async with reached(process) as server:
             again = InboxClient(server, inbox.wallet, inbox.token)
             async with open_stream(again, **{"Last-Event-ID": last_id}) as stream:
-                told += await stream.titles(len(sent) - len(told))
+                told += await stream.titles(len(wanted) - len(told))
 
-    assert told == sent
-
-
-async def until_killed(app: App, inbox: InboxClient, kill: Any) -> list[str]:
-    """Notify, and kill the server after the tenth; returns what it said that it sent."""
-    sent = []
-    for number in range(10):
-        assert (await app.notify([inbox.account], title=f"n{number}")).json["sent"] == [inbox.account]
-        sent.append(f"n{number}")
-    kill()
-    return sent
-
-
-async def read_until_broken(stream: EventReader, told: list[str]) -> str:
-    """Add what comes to `told` until the connection breaks; returns the last id, 0 when there is none."""
-    last_id = "0"
-    try:
-        while True:
-            event = await stream.next()
-            told.append(event.data["title"])
-            last_id = event.id
-    except (aiohttp.ClientError, OSError):
-        return last_id
+    assert told == wanted
