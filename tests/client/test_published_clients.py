@@ -23,29 +23,19 @@ from tests.support.server import RunningServer
 
 PATIENCE_SECONDS = 240
 PAIRINGS = [
-    Pairing(url, session_id, bytes([number]) * 32, name)
-    for number, (url, session_id, name) in enumerate(
-        [
-            ("https://bridge.example", "8a5e5bdc-a0e4-4702-ba63-8f1a5655744f", "Example Dapp"),
-            ("http://127.0.0.1:8080/compat/v0.7", "8A5E5BDC", "100% & more"),
-            ("https://bridge.example/a%20b&c", "id_", "%26 %2526 %"),
-            ("https://bridge.example/%41", "-", "a=b?c#d/e:f@1;h,i+j"),
-            ("https://bridge.example", "x" * 128, "Exämple 😀 \u2028 \"'`<>\\\n"),
-        ]
-    )
+    Pairing("https://bridge.example", "8a5e5bdc-a0e4-4702-ba63-8f1a5655744f", bytes(32), "Example Dapp"),
+    Pairing("http://127.0.0.1:8080/compat/v0.7", "8A5E5BDC", b"\1" * 32, "100% & more"),
+    Pairing("https://bridge.example/a%20b&c", "id_", b"\2" * 32, "%26 %2526 %"),
+    Pairing("https://bridge.example/%41", "-", b"\3" * 32, "a=b?c#d/e:f@1;h,i+j"),
+    Pairing("https://bridge.example", "x" * 128, b"\4" * 32, "Exämple 😀 \u2028 \"'`<>\\\n"),
 ]
 THEIR_ACCOUNT = "0x5409ed021d9299bf6814279a6a1411a7e866a631"
 THEIR_ACCOUNT_V1 = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
 LARGE = {"1.x": "x" * 50 * 1024, "2.x": "x" * 100 * 1024}
-CALLS_V2 = [*["personal_sign"] * 6, "eth_sign", "eth_sendTransaction"]
+PROPOSER = {"name": "Dapp & Söhne", "description": "", "url": "https://dapp.example", "icons": []}
 KEY = SigningKey(bytes(31) + b"\x07")
 OURS = f"eip155:1:{KEY.address}"
 THEIRS = f"eip155:1:{SigningKey(bytes(31) + bytes([9])).address.lower()}"
-SIGNING_METHODS = ["eth_sign", "personal_sign"]
-RECAP = (
-    "Sign in. I further authorize the stated URI to perform the following actions on my behalf: "
-    "(1) 'request': 'eth_sign', 'personal_sign' for 'eip155'."
-)
 
 
 @needs_node
@@ -66,11 +56,8 @@ async def test_python_and_the_published_clients_understand_each_other(relay: Run
         ("eth_sendTransaction", [{"from": THEIR_ACCOUNT, "value": "0x1"}]),
         ("eth_sign", [THEIR_ACCOUNT, "0x68656c6c6f"]),
     ]
-    assert told["asDapp"] == {
-        "accounts": [ACCOUNT],
-        "result": "0x" + "ab" * 32,
-        "failure": "Rejected: Signed Message Request",
-    }
+    failure = "Rejected: Signed Message Request"
+    assert told["asDapp"] == {"accounts": [ACCOUNT], "result": "0x" + "ab" * 32, "failure": failure}
     assert told["asWallet"]["dappName"] == "Dapp & Söhne"
     assert told["asWallet"]["request"].keys() == {"id", "jsonrpc", "method", "params"}
     assert told["readings"] == [
@@ -79,7 +66,6 @@ async def test_python_and_the_published_clients_understand_each_other(relay: Run
 
 
 async def _be_dapp(dapp: Dapp) -> tuple[tuple[str, ...], int | None, Any, int]:
-    """Have one call answered and one refused."""
     approval = await dapp.approval()
     answered = await dapp.request("personal_sign", ["0xab", 1, None])
     refused = await dapp.request("eth_sign", [])
@@ -120,35 +106,24 @@ async def test_python_and_the_published_client_of_1x_understand_each_other(relay
         said = orjson.loads(await printed.readline())
 
     assert asked.result() == {
-        "accounts": (THEIR_ACCOUNT_V1,),
-        "chains": [5, 100],
-        "signed": [["eth_sign", [number]] for number in range(5)],
-        "large": len(LARGE["1.x"]),
-        "refused": (-32_000, "not today"),
-    }
-    assert said["asWallet"] == {
-        "asked": {"name": "Dapp & Söhne", "description": "", "url": "https://dapp.example", "icons": []},
-        "calls": [*["eth_sign"] * 6, "eth_sendTransaction"],
-        "connected": False,
-    }
-    assert seen.result() == [*["eth_sign"] * 4, "eth_sendTransaction"]
+        "accounts": (THEIR_ACCOUNT_V1,), "chains": [5, 100], "large": len(LARGE["1.x"]),
+        "signed": [["eth_sign", [number]] for number in range(5)], "refused": (-32_000, "not today"),
+    }  # fmt: skip
+    calls = [*["eth_sign"] * 6, "eth_sendTransaction"]
+    assert said["asWallet"] == {"asked": PROPOSER, "calls": calls, "connected": False}
+    assert seen.result() == calls[2:]
     assert said["asDapp"] == {
-        "accounts": [ACCOUNT],
-        "wallet": "Safe",
+        "accounts": [ACCOUNT], "wallet": "Safe", "large": len(LARGE["1.x"]), "connected": False,
         "several": [["eth_sign", [THEIR_ACCOUNT_V1, f"0x0{number}"]] for number in (1, 2, 3)],
-        "large": len(LARGE["1.x"]),
-        "refused": "The user rejected the request.",
-        "update": {"chainId": 100, "accounts": [ACCOUNT]},
-        "connected": False,
-    }
+        "refused": "The user rejected the request.", "update": {"chainId": 100, "accounts": [ACCOUNT]},
+    }  # fmt: skip
     assert said["rejection"] == {"message": "Session Rejected"}
 
 
 async def _be_dapp_of(generation: str, dapp: Dapp) -> dict[str, Any]:
     """Have calls answered and one refused, hear of an update and in 2.x of an event, and leave."""
-    method, refused = (
-        ("eth_sign", "eth_sendTransaction") if generation == "1.x" else ("personal_sign", "eth_sign")
-    )
+    pair = {"1.x": ("eth_sign", "eth_sendTransaction"), "2.x": ("personal_sign", "eth_sign")}
+    method, refused = pair[generation]
     approval = await dapp.approval()
     signed = await asyncio.gather(*(dapp.call(method, [number]) for number in range(5)))
     large = await dapp.call(method, [LARGE[generation]])
@@ -164,12 +139,9 @@ async def _be_dapp_of(generation: str, dapp: Dapp) -> dict[str, Any]:
         await dapp.ping()
     await dapp.end()
     return told | {
-        "accounts": approval.accounts,
-        "chains": [approval.chain_id, updated.chain_id],
-        "signed": signed,
-        "large": len(large[1][0]),
-        "refused": (refusal.value.code, refusal.value.message),
-    }
+        "accounts": approval.accounts, "chains": [approval.chain_id, updated.chain_id], "signed": signed,
+        "large": len(large[1][0]), "refused": (refusal.value.code, refusal.value.message),
+    }  # fmt: skip
 
 
 async def _be_wallet_of(generation: str, uri: str, relay: str) -> list[str]:
@@ -216,58 +188,43 @@ async def test_python_and_the_published_clients_of_2x_understand_each_other(rela
         opposite_provider = tasks.create_task(_be_wallet_of("2.x", uris["provider"], url))
         said = orjson.loads(await printed.readline())
 
+    calls, refused = (
+        [*["personal_sign"] * 6, "eth_sign", "eth_sendTransaction"],
+        "The user rejected the request.",
+    )
     assert asked.result() == {
-        "accounts": (THEIR_ACCOUNT,),
-        "chains": [5, 137],
-        "signed": [["personal_sign", [number]] for number in range(5)],
-        "large": len(LARGE["2.x"]),
-        "refused": (4001, "not today"),
+        "accounts": (THEIR_ACCOUNT,), "chains": [5, 137], "large": len(LARGE["2.x"]),
+        "signed": [["personal_sign", [number]] for number in range(5)], "refused": (4001, "not today"),
         "event": Event("accountsChanged", [THEIR_ACCOUNT], "eip155:5"),
-    }
+    }  # fmt: skip
     assert said["asWallet"] == {
-        "proposer": {"name": "Dapp & Söhne", "description": "", "url": "https://dapp.example", "icons": []},
-        "calls": [[method, "eip155:5"] for method in CALLS_V2],
-        "pinged": True,
-        "sessions": 0,
-    }
-    assert seen.result() == CALLS_V2
+        "proposer": PROPOSER, "calls": [[each, "eip155:5"] for each in calls], "pinged": True, "sessions": 0
+    }  # fmt: skip
+    assert seen.result() == calls
     assert said["asDapp"] == {
-        "accounts": [f"eip155:1:{ACCOUNT}"],
-        "wallet": "Safe",
-        "several": [["personal_sign", [number]] for number in range(1, 6)],
-        "large": len(LARGE["2.x"]),
-        "refused": [4001, "The user rejected the request."],
-        "event": ["chainChanged", 100, "eip155:1"],
-        "update": [f"eip155:100:{ACCOUNT}"],
-        "sessions": 0,
-    }
+        "accounts": [f"eip155:1:{ACCOUNT}"], "wallet": "Safe", "large": len(LARGE["2.x"]), "sessions": 0,
+        "several": [["personal_sign", [number]] for number in range(1, 6)], "refused": [4001, refused],
+        "event": ["chainChanged", 100, "eip155:1"], "update": [f"eip155:100:{ACCOUNT}"],
+    }  # fmt: skip
     assert said["rejected"] == [5000, "User rejected."]
     assert opposite_provider.result() == ["personal_sign", "eth_sign"]
     assert said["asProvider"] == {
-        "accounts": [ACCOUNT],
-        "chainId": 1,
-        "signed": ["personal_sign", ["0x68656c6c6f", ACCOUNT]],
-        "refused": [4001, "The user rejected the request."],
-    }
-
-
-def asked() -> Authentication:
-    return Authentication(
-        "dapp.example",
-        "https://dapp.example/login",
-        statement="Sign in.",
-        methods=("personal_sign", "eth_sign"),
-    )
+        "accounts": [ACCOUNT], "chainId": 1, "signed": ["personal_sign", ["0x68656c6c6f", ACCOUNT]],
+        "refused": [4001, refused],
+    }  # fmt: skip
 
 
 @needs_node
 async def test_python_and_the_published_clients_of_2x_sign_in_with_each_other(relay: RunningServer) -> None:
-    url = relay.url.replace("http:", "ws:")
+    url, methods = relay.url.replace("http:", "ws:"), ("personal_sign", "eth_sign")
+    asked = Authentication(
+        "dapp.example", "https://dapp.example/login", statement="Sign in.", methods=methods
+    )
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
-        dapp_at(url, "2.x", authentication=asked()) as dapp,
-        dapp_at(url, "2.x", authentication=asked(), one_click=True) as one_click,
-        dapp_at(url, "2.x", authentication=asked(), one_click=True) as refused,
+        dapp_at(url, "2.x", authentication=asked) as dapp,
+        dapp_at(url, "2.x", authentication=asked, one_click=True) as one_click,
+        dapp_at(url, "2.x", authentication=asked, one_click=True) as refused,
         node_peers(
             "v2_sign_in.js", relay=url, proposal=dapp.uri, oneClick=one_click.uri, refused=refused.uri
         ) as printed,
@@ -284,13 +241,17 @@ async def test_python_and_the_published_clients_of_2x_sign_in_with_each_other(re
 
     assert [task.result() for task in as_dapps] == [((THEIRS,), "0x00"), ((THEIRS,), "0x00")]
     assert rejection.result() == "User rejected."
-    issuer = f"did:pkh:{OURS}"
+    issuer, sorted_methods = f"did:pkh:{OURS}", ["eth_sign", "personal_sign"]
+    recap = (
+        "Sign in. I further authorize the stated URI to perform the following actions on my behalf: "
+        "(1) 'request': 'eth_sign', 'personal_sign' for 'eip155'."
+    )
     assert said == {
         "proposed": {"statement": "Sign in."},
-        "authenticated": {"statement": RECAP},
+        "authenticated": {"statement": recap},
         "dapp": {"issuer": issuer, "valid": True, "bound": {"valid": True}, "signed": "0x01"},
-        "oneClick": {"issuer": issuer, "methods": SIGNING_METHODS, "signed": "0x01"},
-        "withoutSignIn": {"methods": SIGNING_METHODS, "signed": "0x01"},
+        "oneClick": {"issuer": issuer, "methods": sorted_methods, "signed": "0x01"},
+        "withoutSignIn": {"methods": sorted_methods, "signed": "0x01"},
         "rejected": "User rejected.",
     }
 
