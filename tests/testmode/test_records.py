@@ -10,7 +10,6 @@ from bridge_server.kit.testing.server import RecordedRequest
 from tests.support.asking import until_waiting
 from tests.support.inbox_client import sign_in
 from tests.support.project import opened_app
-from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.webhook_receiver import open_receiver, status
 from tests.testmode.conftest import Controlled, controlling, parked, webhook_for
@@ -18,7 +17,7 @@ from tests.testmode.conftest import Controlled, controlling, parked, webhook_for
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
-async def registered(controlled: Controlled, channel: str, token: str = "any token") -> str:
+async def registered(controlled: Controlled, channel: str, token: str) -> str:
     """A session whose calls are pushed through the channel."""
     session_id = await controlled.server.open_session()
     answer = await controlled.push.register(type=channel, topic=session_id, token=token)
@@ -44,12 +43,14 @@ async def test_a_webhook_is_kept_with_headers_and_signature(tmp_path: Path) -> N
         assert sent.headers["webhook-signature"] == signature
 
 
-async def test_a_push_by_fcm_is_the_message_that_google_would_have(controlled: Controlled) -> None:
+async def test_a_push_by_fcm_is_the_message_that_google_would_have_and_answers_the_request_that_waits(
+    controlled: Controlled,
+) -> None:
     session_id = await registered(controlled, "fcm", "tokén of any form {}")
+    waiting = asyncio.create_task(controlled.control.sent(channel="fcm", topic=session_id, wait=20))
+    await until_waiting(controlled.server, 1)
     await controlled.server.request_call(session_id, dapp_name="Example")
-
-    (sent,) = await controlled.control.sent(channel="fcm", wait=20)
-
+    (sent,) = await waiting
     assert await controlled.control.forget_sent() == 1
     assert await controlled.control.sent() == []
     message = sent.payload["message"]
@@ -58,27 +59,22 @@ async def test_a_push_by_fcm_is_the_message_that_google_would_have(controlled: C
     assert (sent.topic, sent.outcome) == (session_id, "delivered")
 
 
-async def test_other_pushes_are_what_apple_and_a_service_worker_would_read(controlled: Controlled) -> None:
-    for channel in ("apn", "webpush"):
-        session_id = await registered(controlled, channel, "no subscription at all")
-        await controlled.server.request_call(session_id)
-
-    (apns,) = await controlled.control.sent(channel="apns", wait=20)
-    (web,) = await controlled.control.sent(channel="webpush", wait=20)
-
-    assert apns.headers["apns-push-type"] == "alert"
-    assert apns.payload["aps"]["alert"] == {"title": apns.title, "body": apns.body}
-    assert (web.payload["title"], web.payload["data"]["topic"]) == (web.title, session_id)
-
-
-async def test_a_webhook_that_stands_for_a_device_has_a_channel_of_its_own(controlled: Controlled) -> None:
+async def test_other_pushes_are_what_apple_and_a_service_worker_would_read_and_webhooks_of_devices(
+    controlled: Controlled,
+) -> None:
     async with open_receiver() as receiver:
-        session_id = await registered(controlled, "webhook", receiver.url())
-        await controlled.server.request_call(session_id)
+        sent = {}
+        for name, channel in (("apn", "apns"), ("webpush", "webpush"), ("webhook", "webhook-push")):
+            token = receiver.url() if name == "webhook" else "no subscription at all"
+            session_id = await registered(controlled, name, token)
+            await controlled.server.request_call(session_id)
+            [sent[name]] = await controlled.control.sent(channel=channel, topic=session_id, wait=20)
 
-        (sent,) = await controlled.control.sent(channel="webhook-push", wait=20)
-
-        assert sent.url == receiver.url()
+        apns, web = sent["apn"], sent["webpush"]
+        assert apns.headers["apns-push-type"] == "alert"
+        assert apns.payload["aps"]["alert"] == {"title": apns.title, "body": apns.body}
+        assert (web.payload["title"], web.payload["data"]["topic"]) == (web.title, web.topic)
+        assert sent["webhook"].url == receiver.url()
         assert await controlled.control.sent(channel="webhook") == []
 
 
@@ -88,31 +84,10 @@ async def test_a_notification_to_a_device_is_found_by_its_account(tmp_path: Path
         await reader.add_device("fcm", "the device")
         await reader.subscribe(app.project_id)
         await app.notify([reader.account])
-
         (sent,) = await controlled.control.sent(account=reader.account, wait=20)
-
         assert (sent.channel, sent.token, sent.title) == ("fcm", "the device", "Title")
         assert await controlled.control.sent(account=reader.account.rpartition(":")[2].upper()) == [sent]
         assert await controlled.control.sent(account="0x00") == []
-
-
-async def test_a_waiting_request_is_answered_with_the_first_match(controlled: Controlled) -> None:
-    session_id = await registered(controlled, "fcm")
-    waiting = asyncio.create_task(controlled.control.sent(channel="fcm", topic=session_id, wait=20))
-    await until_waiting(controlled.server, 1)
-
-    await controlled.server.request_call(session_id)
-
-    assert [each.topic for each in await waiting] == [session_id]
-
-
-@each_row(
-    "query", ["sent?channel=fmc", "sent?wait=soon", "sent?wait=-1", "traffic?after=x", "traffic?wait=x"]
-)
-async def test_a_query_that_cannot_be_read_is_refused(controlled: Controlled, query: str) -> None:
-    answer = await controlled.send("GET", f"/_test/{query}")
-
-    assert answer.problem(400)["detail"]
 
 
 async def recorded(controlled: Controlled) -> list[RecordedRequest]:
@@ -129,15 +104,16 @@ async def test_requests_are_recorded_in_order_with_headers_and_bodies(controlled
 
     assert (first.number, second.number) == (1, 2)
     assert (first.who, first.method, first.route, first.status) == ("dapp", "POST", "open-session", 200)
-    assert second.path == f"/session/{session_id}/call/new"
+    path = f"/session/{session_id}"
+    assert second.path == f"{path}/call/new"
     assert second.request["body"] == '{"encryptionPayload": "call", "dappName": "Dapp"}'
     assert second.request["headers"]["Content-Type"] == "application/json"
     assert second.answer["body"] == f'{{"callId":"{call_id}"}}'
     assert second.summary == f"call {call_id[:8]} · Dapp · payload 49 B"
     assert second.milliseconds >= 0
     body = b'{"encryptionPayload":"x","push":{"type":"fcm","token":"t","webhook":"https://push.example"}}'
-    await controlled.send("PUT", f"/session/{session_id}", body)
-    await controlled.send("POST", f"/session/{session_id}/call/new", b'{"encryptionPayload": "x"}')
+    await controlled.send("PUT", path, body)
+    await controlled.send("POST", f"{path}/call/new", b'{"encryptionPayload": "x"}')
     await controlled.get("/nowhere")
     put, refused, unrouted = (await recorded(controlled))[2:]
     assert (put.who, put.summary) == ("wallet", f"payload {len(body)} B · push fcm")
@@ -145,16 +121,20 @@ async def test_requests_are_recorded_in_order_with_headers_and_bodies(controlled
     assert (unrouted.status, unrouted.route) == (404, "unrouted")
 
 
-async def test_a_long_poll_says_how_long_it_was_held(controlled: Controlled) -> None:
+async def test_a_long_poll_says_how_long_it_was_held_secrets_are_left_out_and_a_large_body_is_cut(
+    controlled: Controlled,
+) -> None:
     session_id = await controlled.server.open_session()
-    async with parked(controlled, f"/session/{session_id}?wait=20") as poll:
-        await controlled.send("PUT", f"/session/{session_id}", b'{"encryptionPayload": "there"}')
+    body, path = b'{"encryptionPayload": "%s"}' % (b"x" * 20_000), f"/session/{session_id}"
+    async with parked(controlled, f"{path}?wait=20") as poll:
+        await controlled.send("PUT", path, body, Authorization="Bearer secret", Cookie="secret")
         await poll
-
-    polled = next(each for each in await recorded(controlled) if each.route == "session")
-
-    assert polled.waited > 0
-    assert [each.waited for each in await recorded(controlled) if each.route != "session"] == [0, 0]
+    found = {each.route: each for each in await recorded(controlled)}
+    assert found["session"].waited > 0
+    assert [found[route].waited for route in ("open-session", "update-session")] == [0, 0]
+    sent = found["update-session"].request
+    assert (sent["headers"]["Authorization"], sent["headers"]["Cookie"]) == ("…", "…")
+    assert (len(sent["body"]), sent["bytes"]) == (16 * 1024, len(body))
 
 
 async def test_calls_of_the_wallet_are_known_by_their_methods(tmp_path: Path) -> None:
@@ -163,25 +143,11 @@ async def test_calls_of_the_wallet_are_known_by_their_methods(tmp_path: Path) ->
         await rpc.call("personal_sign", "0x68", DEVELOPMENT_ADDRESS)
         await rpc.error("eth_sign", DEVELOPMENT_ADDRESS)
         await controlled.send("POST", "/rpc", b"{}", Origin="https://evil.example")
-
         signed, refused, page = await recorded(controlled)
-
         assert (signed.who, signed.summary) == ("rpc", "personal_sign")
         assert refused.summary.startswith("eth_sign · -32602 ")
         assert (page.who, page.status) == ("page", 403)
         assert "https://evil.example" in page.summary
-
-
-async def test_secrets_are_left_out_and_a_large_body_is_cut(controlled: Controlled) -> None:
-    session_id = await controlled.server.open_session()
-    body = b'{"encryptionPayload": "%s"}' % (b"x" * 20_000)
-    path = f"/session/{session_id}"
-    await controlled.send("PUT", path, body, Authorization="Bearer secret", Cookie="secret")
-
-    sent = (await recorded(controlled))[1].request
-
-    assert (sent["headers"]["Authorization"], sent["headers"]["Cookie"]) == ("…", "…")
-    assert (len(sent["body"]), sent["bytes"]) == (16 * 1024, len(body))
 
 
 async def test_a_webhook_is_a_request_of_the_bridge(controlled: Controlled) -> None:
@@ -189,9 +155,7 @@ async def test_a_webhook_is_a_request_of_the_bridge(controlled: Controlled) -> N
         receiver.script.append(status(503))
         await controlled.server.request_call(await webhook_for(controlled, receiver))
         await controlled.control.sent(wait=20)
-
         sent = next(each for each in await recorded(controlled) if each.who == "bridge")
-
         assert (sent.path, sent.status, sent.route) == (receiver.url(), 503, "webhook")
         assert sent.summary == "the receiver answered 503"
 
@@ -199,9 +163,10 @@ async def test_a_webhook_is_a_request_of_the_bridge(controlled: Controlled) -> N
 async def test_the_control_routes_are_not_recorded_and_who_waits_gets_the_next_exchange(
     controlled: Controlled,
 ) -> None:
-    await controlled.control.clock.now()
+    queries = ["sent?channel=fmc", "sent?wait=soon", "sent?wait=-1", "traffic?after=x", "traffic?wait=x"]
+    for query in queries:
+        assert (await controlled.send("GET", f"/_test/{query}")).problem(400)["detail"], query
     assert (await controlled.control.traffic()).requests == []
-
     waiting = asyncio.create_task(controlled.control.traffic(wait=20))
     await controlled.get("/hello")
     assert [each.route for each in (await waiting).requests] == ["hello"]

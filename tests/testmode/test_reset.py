@@ -18,7 +18,6 @@ from tests.testmode.conftest import Controlled, controlling, parked, webhook_for
 
 KEPT = {"irn_id_blocks", "console_links", "console_sessions"}
 """Ids that no client may be sent twice, and the operator's sign-ins."""
-PASSPHRASE = "correct horse"
 TOPIC = "a4b1c2d3"
 
 
@@ -39,7 +38,6 @@ def test_every_table_of_the_schema_is_emptied(tmp_path: Path) -> None:
     place_schema(tmp_path / "bridge.sqlite3")
     with closing(sqlite3.connect(tmp_path / "bridge.sqlite3")) as connection:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
     assert {table for table in tables if not table.startswith("sqlite_")} - KEPT == set(service.TABLES)
 
 
@@ -70,49 +68,48 @@ async def test_the_rows_of_every_room_are_gone(tmp_path: Path) -> None:
         assert (await reader.ask("GET", "/subscriptions")).status == 401
 
 
-async def test_rate_limits_are_full_again(tmp_path: Path) -> None:
-    settings = {"quota_exempt": "none", "sessions_per_minute": 1, "sessions_burst": 1}
+async def test_rate_limits_are_full_again_and_an_unlocked_account_is_locked_and_keeps_its_file(
+    tmp_path: Path,
+) -> None:
+    settings = {"quota_exempt": "none", "sessions_per_minute": 1, "sessions_burst": 1, "light_kdf": True}
     async with controlling(tmp_path / "data", **settings) as controlled:
         await controlled.server.open_session()
-
+        rpc = RpcClient(controlled.server)
+        account = await rpc.call("personal_newAccount", "correct horse")
+        await rpc.call("personal_unlockAccount", account, "correct horse", 0)
         await controlled.control.reset()
-
         await controlled.server.open_session()
+        assert (await rpc.error("eth_sign", account, "0x00")).code == 4100
+        assert await rpc.call("eth_accounts") == [account]
 
 
-async def test_faults_records_and_the_set_clock_are_forgotten(controlled: Controlled) -> None:
+async def test_faults_records_and_the_set_clock_are_forgotten_and_a_parked_poll_is_answered(
+    controlled: Controlled,
+) -> None:
     before = await controlled.control.clock.now()
-    await controlled.control.clock.set(before.now.replace(year=2040), frozen=True)
-    await controlled.control.faults.set([{"where": "request", "route": "call-status", "status": 503}])
-    await controlled.push.register(type="fcm")
-    await controlled.push.push()
+    session_id = await controlled.server.open_session()
+    async with parked(controlled, f"/session/{session_id}?wait=20") as poll:
+        await controlled.control.clock.set(before.now.replace(minute=1), frozen=True)
+        await controlled.control.faults.set([{"where": "request", "route": "call-status", "status": 503}])
+        await controlled.push.register(type="fcm")
+        await controlled.push.push()
 
-    assert await controlled.control.reset() == before.now
+        assert await controlled.control.reset() == before.now
 
+        assert (await poll).status == 204
     assert not (await controlled.control.clock.now()).frozen
     assert await controlled.control.faults.list() == []
     assert await controlled.control.sent() == []
-    assert (await controlled.control.traffic()).requests == []
-    assert (await controlled.control.traffic()).last == 0
+    traffic = await controlled.control.traffic()
+    assert (traffic.requests, traffic.last) == ([], 0)
 
 
 @pytest.mark.sqlite("faults of the disk are of a file")
 async def test_a_disk_that_was_ordered_to_be_full_is_reset(controlled: Controlled) -> None:
     session_id = await controlled.server.open_session()
     await controlled.control.faults.set([{"where": "disk", "answer": "full"}])
-
     await controlled.control.reset()
-
     assert (await controlled.get(f"/session/{session_id}")).status == 404
-
-
-async def test_a_parked_poll_is_answered(controlled: Controlled) -> None:
-    session_id = await controlled.server.open_session()
-
-    async with parked(controlled, f"/session/{session_id}?wait=20") as poll:
-        await controlled.control.reset()
-
-        assert (await poll).status == 204
 
 
 async def test_sockets_are_closed_and_may_come_back(controlled: Controlled) -> None:
@@ -122,9 +119,7 @@ async def test_sockets_are_closed_and_may_come_back(controlled: Controlled) -> N
     ):
         await listener.subscribe(TOPIC)
         await speaker.publish(TOPIC, "not acknowledged")
-
         await controlled.control.reset()
-
         assert [(await each.closed())[0] for each in (listener, speaker)] == [1001, 1001]
         assert rows(controlled) == {}
     async with connected(controlled.server.client, controlled.server.url) as again:
@@ -155,11 +150,9 @@ async def test_a_delivery_under_way_is_given_up_and_the_next_one_is_made(control
         receiver.script.append(hang)
         await controlled.server.request_call(await webhook_for(controlled, receiver))
         await receiver.got(1)
-
         await controlled.control.reset()
         await controlled.server.request_call(await webhook_for(controlled, receiver))
         await receiver.got(2)
-
         assert [each.outcome for each in await controlled.control.sent(wait=20)] == ["delivered"]
 
 
@@ -168,10 +161,8 @@ async def test_a_retry_is_not_made_any_more(controlled: Controlled) -> None:
         receiver.otherwise = status(500)
         await controlled.server.request_call(await webhook_for(controlled, receiver))
         await controlled.control.sent(wait=20)
-
         await controlled.control.reset()
         moved = await controlled.control.clock.advance(days=1)
-
         assert (moved.delivered, len(receiver.requests)) == (0, 1)
 
 
@@ -180,19 +171,5 @@ async def test_a_request_for_approval_ends(tmp_path: Path) -> None:
         rpc = RpcClient(controlled.server)
         asked = asyncio.create_task(rpc.error("personal_sign", "0x68", DEVELOPMENT_ADDRESS))
         await until_waiting(controlled.server, 1)
-
         await controlled.control.reset()
-
         assert "Nobody approved the request" in (await asked).message
-
-
-async def test_an_unlocked_account_is_locked_and_keeps_its_file(tmp_path: Path) -> None:
-    async with controlling(tmp_path / "data", light_kdf=True) as controlled:
-        rpc = RpcClient(controlled.server)
-        account = await rpc.call("personal_newAccount", PASSPHRASE)
-        await rpc.call("personal_unlockAccount", account, PASSPHRASE, 0)
-
-        await controlled.control.reset()
-
-        assert (await rpc.error("eth_sign", account, "0x00")).code == 4100
-        assert await rpc.call("eth_accounts") == [account]
