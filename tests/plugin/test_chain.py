@@ -5,7 +5,6 @@ from typing import Any
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import FeeMarketTransaction, LegacyTransaction, sign_transaction
 from bridge_server.kit.testing.fake_node import Chain, RpcFailure
-from tests.support.rows import each_row
 
 KEY = SigningKey(bytes(range(1, 33)))
 TO = "0x00000000000000000000000000000000000000a1"
@@ -23,26 +22,18 @@ def send(chain: Chain, transaction: str) -> Any:
     return answer.message if isinstance(answer, RpcFailure) else answer
 
 
-@each_row(
-    ("transaction", "text"),
-    [
+def test_a_transaction_that_cannot_be_mined_is_refused_and_a_nonce_is_used_once() -> None:
+    chain = Chain()
+    for transaction, text in (
         (raw(chain_id=5), "wrong chain id 5, expected 31337"),
         (raw(value=10**30), "insufficient funds"),
         ("0x00", "cannot be read"),
         ("nonsense", "cannot be read"),
-    ],
-)
-def test_a_transaction_that_cannot_be_mined_is_refused(transaction: str, text: str) -> None:
-    chain = Chain()
-
-    assert text in send(chain, transaction)
+    ):
+        assert text in send(chain, transaction)
     assert (chain.transactions, chain.pending) == ([], [])
 
-
-def test_a_nonce_is_used_once() -> None:
-    chain = Chain()
     send(chain, raw())
-
     assert send(chain, raw()) == "already known"
     assert send(chain, raw(value=2)) == "nonce too low"
 
@@ -75,9 +66,9 @@ def test_money_is_paid_with_its_gas_and_blocks_are_found_by_number_name_and_hash
 
     assert chain.balance(TO) == 10**18 + 5
     assert chain.balance(KEY.address) == 10**18 - 5 - 21_000 * 2 * 10**9
-    found = chain.methods()["eth_getTransactionByHash"](f"0x{name.hex()}")
-    assert (found["maxFeePerGas"], found["blockNumber"]) == ("0x2540be400", "0x1")
     methods = chain.methods()
+    found = methods["eth_getTransactionByHash"](f"0x{name.hex()}")
+    assert (found["maxFeePerGas"], found["blockNumber"]) == ("0x2540be400", "0x1")
     newest = methods["eth_getBlockByNumber"]("latest", True)
     assert newest["transactions"][0]["from"] == KEY.address.lower()
     assert methods["eth_getBlockByHash"](newest["hash"], True) == newest

@@ -4,8 +4,8 @@ import asyncio
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ from bridge_server.kit.client import (
     RejectedError,
     RequestRefusedError,
     SessionEndedError,
-    Wallet,
 )
 from bridge_server.kit.client.dapp_and_wallet import Generation
 from bridge_server.kit.fixtures import (
@@ -33,43 +32,12 @@ from bridge_server.kit.fixtures import (
 from bridge_server.kit.fixtures.background_loop import BackgroundLoop
 from bridge_server.kit.headless import Result
 from bridge_server.kit.testing.fake_node import ETHER
-from tests.support.rows import each_row
 from tests.support.waiting import until
 
 ADDRESS = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 TO = "0x00000000000000000000000000000000000000a1"
 ZERO_HASH = "0x" + "00" * 32
 HELLO = "0x68656c6c6f"
-GENERATIONS: list[Generation] = ["plain", "0.7", "1.x", "2.x"]
-
-
-async def approve(uri: str) -> None:
-    """Be the wallet that approves a session and signs what it is asked for."""
-    async with Wallet.from_uri(uri) as wallet:
-        await wallet.proposal(10)
-        await wallet.approve([ADDRESS], chain_id=1)
-        async for call in wallet.calls():
-            await wallet.answer(call, f"signed {call.params[0]}")
-            return
-
-
-def test_a_session_ends_when_its_time_is_over(bridge: Bridge) -> None:
-    dapp = bridge.dapp("Example")
-
-    bridge.clock.advance(hours=25)
-
-    with pytest.raises(SessionEndedError):
-        dapp.request("personal_sign", ["0x68", ADDRESS])
-
-
-@pytest.mark.bridge(session_ttl=5)
-def test_a_marker_has_settings(bridge: Bridge) -> None:
-    dapp = bridge.dapp("Example")
-
-    bridge.clock.advance(seconds=6)
-
-    with pytest.raises(SessionEndedError):
-        dapp.request("personal_sign", ["0x68", ADDRESS])
 
 
 @pytest.mark.bridge(session_ttl=5)
@@ -79,57 +47,37 @@ class TestNearestMarker:
     @pytest.mark.bridge(session_ttl=500)
     def test_the_nearest_marker_wins(self, bridge: Bridge) -> None:
         dapp = bridge.dapp("Example")
-
         bridge.clock.advance(seconds=6)
-
         assert dapp.request("personal_sign", ["0x68", ADDRESS])
 
 
-@each_row("generation", ["plain", "0.7"])
-async def test_async_tests_have_a_dapp_of_their_own(bridge: Bridge, generation: Generation) -> None:
-    async with bridge.adapp("Example", generation=generation) as dapp:
-        wallet = asyncio.create_task(approve(dapp.uri))
-
-        approval = await dapp.approval()
-        signature = await dapp.call("personal_sign", ["0x68", ADDRESS])
-        await wallet
-
-    assert (approval.accounts, dapp.accounts, dapp.chain_id) == ((ADDRESS,), (ADDRESS,), 1)
-    assert signature == "signed 0x68"
-
-
-def test_accounts_of_a_dapp_are_known_after_the_approval(bridge: Bridge) -> None:
-    dapp = bridge.dapp("Example")
-
-    with pytest.raises(RuntimeError, match=r"call approval\(\) first"):
-        _ = dapp.accounts
-
-
-def test_an_order_for_a_fault_makes_requests_fail(bridge: Bridge) -> None:
+def test_an_order_for_a_fault_makes_requests_fail_and_the_clock_can_be_set(bridge: Bridge) -> None:
     bridge.faults.request(403, route="open-session", times=1)
-
     with pytest.raises(RequestRefusedError):
         bridge.dapp("Example")
-
     bridge.faults.disk("full", after=100)  # another fault does not revive the one that is over
     assert bridge.dapp("Example").uri
     assert [rule["where"] for rule in bridge.faults.list()] == ["disk"]
     bridge.reset()
     assert bridge.faults.list() == []
 
-
-def test_the_clock_can_be_set(bridge: Bridge) -> None:
     then = datetime(2030, 1, 15, 8, tzinfo=UTC)
-
     bridge.clock.set(then, frozen=True)
-
     assert bridge.clock.now() == then
     assert bridge.v07_url == f"{bridge.url}/compat/v0.7"
 
 
-def test_a_missing_message_is_reported_with_the_messages_that_were_sent(bridge: Bridge) -> None:
+def test_a_mistake_of_a_test_is_raised_with_its_reason(bridge: Bridge, bridge_project: BridgeProject) -> None:
+    with pytest.raises(RuntimeError, match=r"call approval\(\) first"):
+        _ = bridge.dapp("Example").accounts
     with pytest.raises(NothingSentError, match="no further fcm message was delivered within 0 s"):
         bridge.sent.fcm()
+    with pytest.raises(ValueError, match="name a development account"):
+        bridge_project.inbox("0x0000000000000000000000000000000000000001")
+    with pytest.raises(RequestFailedError, match="was answered 400") as refused:
+        bridge_project.notify(0, title="x" * 65)
+    assert refused.value.status == 400
+    assert "#/notification/title" in str(refused.value)
 
 
 @pytest.mark.bridge(approve="queue")
@@ -235,23 +183,12 @@ def test_a_test_says_what_the_node_answers(bridge: Bridge, bridge_node: BridgeNo
     assert "insufficient funds" in node_rpc(bridge, "eth_sendTransaction", transaction)["error"]["message"]
 
 
-@dataclass(frozen=True, slots=True)
-class LocalAccount:
-    """An account as eth-account has it."""
-
-    key: bytes
-
-    @property
-    def address(self) -> str:
-        return SigningKey(self.key).address
-
-
-def test_a_notification_comes_to_the_inbox(bridge_project: BridgeProject) -> None:
+def test_a_notification_comes_to_the_inbox_of_any_account_that_is_subscribed(
+    bridge: Bridge, bridge_project: BridgeProject
+) -> None:
     inbox = bridge_project.inbox(0)
     inbox.subscribe()
-
     notified = bridge_project.notify(0, title="Hello")
-
     found = inbox.next(wait=20)
     assert notified.sent == [inbox.account]
     assert (found.title, found.body, found.url) == ("Hello", "Body", None)
@@ -260,38 +197,19 @@ def test_a_notification_comes_to_the_inbox(bridge_project: BridgeProject) -> Non
         inbox.next()
     assert [each.id for each in inbox.notifications()] == [found.id]
 
-
-def test_the_operator_subscribes_any_account(bridge_project: BridgeProject) -> None:
     address = "0x0000000000000000000000000000000000000001"
     bridge_project.subscribe(address)
-
-    assert bridge_project.subscribers() == [f"eip155:1:{address}"]
+    assert bridge_project.subscribers() == [f"eip155:1:{address}", inbox.account]
     assert bridge_project.notify(address, 1).not_found != []
     bridge_project.unsubscribe(address)
     assert bridge_project.notify(address).sent == []
 
-
-def test_an_account_of_another_library_signs_in_at_the_servers_time(
-    bridge: Bridge, bridge_project: BridgeProject
-) -> None:
-    bridge.clock.advance(days=400)
-    account = LocalAccount(PrivateKey.from_int(7).secret)
+    bridge.clock.advance(days=400)  # an account of another library signs in at the server's time
+    key = SigningKey(PrivateKey.from_int(7).secret)
+    account: Any = SimpleNamespace(key=PrivateKey.from_int(7).secret, address=key.address)
     bridge_project.subscribe(account)
-
-    inbox = bridge_project.inbox(account)
-
-    with pytest.raises(ValueError, match="name a development account"):
-        bridge_project.inbox("0x0000000000000000000000000000000000000001")
-    assert inbox.account == f"eip155:1:{account.address}"
-    assert bridge_project.notify(account).sent == [inbox.account]
-
-
-def test_a_refusal_of_the_server_is_raised_with_its_reason(bridge_project: BridgeProject) -> None:
-    with pytest.raises(RequestFailedError, match="was answered 400") as refused:
-        bridge_project.notify(0, title="x" * 65)
-
-    assert refused.value.status == 400
-    assert "#/notification/title" in str(refused.value)
+    assert bridge_project.inbox(account).account == f"eip155:1:{account.address}"
+    assert bridge_project.notify(account).sent == [f"eip155:1:{account.address}"]
 
 
 def test_a_push_that_fails_is_tried_again(bridge: Bridge, bridge_project: BridgeProject) -> None:
@@ -310,7 +228,7 @@ def test_a_push_that_fails_is_tried_again(bridge: Bridge, bridge_project: Bridge
         bridge.sent.fcm()
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("generation", ["plain", "0.7", "1.x", "2.x"])
 def test_wallets_pair_and_sign(bridge: Bridge, bridge_wallet: BridgeWallet, generation: Generation) -> None:
     dapp = bridge.dapp("Example", generation=generation)
     session = bridge_wallet.pair(dapp.uri)
@@ -322,6 +240,8 @@ def test_wallets_pair_and_sign(bridge: Bridge, bridge_wallet: BridgeWallet, gene
     assert recover_address(digest, bytes.fromhex(signature[2:])) == bridge_wallet.accounts[0]
     assert [(call.method, call.text) for call in bridge_wallet.calls] == [("personal_sign", "hello")]
     assert (session.dapp.name, session.state) == ("Example", "approved")
+    found = bridge_wallet.request("eth_requestAccounts", origin="https://dapp.example")
+    assert found == Result(bridge_wallet.accounts)
 
 
 def test_the_test_itself_decides(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
@@ -352,24 +272,13 @@ def test_a_marker_has_options(bridge: Bridge, bridge_wallet: BridgeWallet) -> No
         dapp.approval()
 
 
-def test_the_node_gets_payments(bridge: Bridge, bridge_wallet: BridgeWallet, bridge_node: BridgeNode) -> None:
-    dapp = bridge.dapp("Example")
-    bridge_wallet.pair(dapp.uri)
-    payment = {"from": dapp.approval().accounts[0], "to": bridge.accounts[1], "value": hex(10**18)}
-
-    sent = dapp.call("eth_sendTransaction", [payment])
-
-    assert [f"0x{each.hash.hex()}" for each in bridge_node.transactions] == [sent]
-    found = bridge_wallet.request("eth_requestAccounts", origin="https://dapp.example")
-    assert found == Result(bridge_wallet.accounts)
-
-
 async def test_an_async_test_pairs(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
     bridge_wallet.on("personal_sign").ask()
     async with bridge.adapp("Example") as dapp:
         await bridge_wallet.apair(dapp.uri)
-        await dapp.approval()
-        call_id = await dapp.request("personal_sign", [HELLO, dapp.accounts[0]])
+        approval = await dapp.approval()
+        assert (approval.accounts, dapp.accounts, dapp.chain_id) == ((ADDRESS,), (ADDRESS,), 31_337)
+        call_id = await dapp.request("personal_sign", [HELLO, ADDRESS])
         call = await bridge_wallet.anext_call(timeout=60)
         call.reject()
 

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import tempfile
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,6 @@ from tests.support.server import server_process
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("forked_processes")
-USES_A_BRIDGE = """
-def test_it(bridge):
-    assert bridge.dapp("Example").uri
-"""
 PAGE = Path(__file__).parents[2] / "docs" / "test.md"
 
 
@@ -40,9 +35,8 @@ def test_a_run_that_uses_no_fixture_imports_nothing_of_the_server(
         """
     )
 
-    result = project_folder.runpytest_subprocess("-p", "bridge_server.kit.pytest_plugin")
-
-    result.assert_outcomes(passed=1)
+    run = project_folder.runpytest_subprocess("-p", "bridge_server.kit.pytest_plugin")
+    run.assert_outcomes(passed=1)
 
 
 def test_a_failure_shows_the_line_of_the_test_and_one_sentence(project_folder: pytest.Pytester) -> None:
@@ -70,13 +64,16 @@ def test_a_failure_shows_the_line_of_the_test_and_one_sentence(project_folder: p
     assert "The above exception" not in text
 
 
-def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pytest.Pytester) -> None:
+def test_a_failed_run_reports_traffic_and_log_and_leaves_nothing_behind(
+    project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(project_folder.path))
     project_folder.makepyfile(
         """
         import structlog
         from urllib.request import urlopen
 
-        def test_passed(bridge):
+        def test_passed(bridge, bridge_session):
             assert bridge.dapp("Example").uri
 
         def test_failed(bridge, bridge_project):
@@ -109,6 +106,7 @@ def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pyt
     result.stdout.fnmatch_lines(["*Captured stdout*", "*the test's own words*", "*traffic of http*"])
     result.stdout.fnmatch_lines(["*the server does not answer*", "*log of http*", "*server_started*"])
     result.stdout.no_fnmatch_line("*/_test/*")
+    assert list(project_folder.path.glob("bridge-server-tests-*")) == []
 
 
 def test_leftovers_of_killed_runs_go_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,33 +122,12 @@ def test_leftovers_of_killed_runs_go_with_the_next(tmp_path: Path, monkeypatch: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_left_behind(project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(project_folder.path))
-    project_folder.makepyfile(
-        """
-        import pytest
-
-        def test_one(bridge): pass
-        def test_two(bridge_session): assert 0
-        def test_three(bridge_process): pass
-        """
-    )
-
-    project_folder.runpytest_inprocess("-p", "no:trio").assert_outcomes(passed=2, failed=1)
-
-    assert list(project_folder.path.glob("bridge-server-tests-*")) == []
-
-
-def test_a_wrong_setting_is_an_error_with_the_cure(project_folder: pytest.Pytester) -> None:
+def test_a_wrong_setting_or_scope_is_an_error_with_the_cure(project_folder: pytest.Pytester) -> None:
     markers = ["sesion_ttl=5", "session_ttl='soon'", "'queue'"]
-    tests = [
-        f"@pytest.mark.bridge({marker})\ndef test_{number}(bridge): pass\n"
-        for number, marker in enumerate(markers)
-    ]
+    tests = [f"@pytest.mark.bridge({text})\ndef test_{n}(bridge): pass\n" for n, text in enumerate(markers)]
     project_folder.makepyfile("import pytest\n" + "".join(tests))
 
     result = project_folder.runpytest_inprocess("-p", "no:trio")
-
     result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(
         [
@@ -160,34 +137,9 @@ def test_a_wrong_setting_is_an_error_with_the_cure(project_folder: pytest.Pytest
         ]
     )
 
-
-def test_a_scope_that_there_is_not_is_refused(project_folder: pytest.Pytester) -> None:
-    project_folder.makepyfile(USES_A_BRIDGE)
-
     result = project_folder.runpytest_inprocess("-p", "no:trio", "-o", "bridge_scope=module")
-
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*bridge_scope is function or session, not 'module'*"])
-
-
-SHARES = """
-import pytest
-
-urls = set()
-
-@pytest.mark.parametrize("number", range(3))
-def test_it({name}, number):
-    urls.add({name}.url)
-    assert [each for each in {name}.traffic() if each.who != "test"] == []
-    assert {name}.dapp("Example").uri
-
-@pytest.mark.bridge(session_ttl=500)
-def test_other_settings({name}):
-    assert {name}.url not in urls
-
-def test_last():
-    assert len(urls) == 1
-"""
 
 
 @pytest.mark.parametrize(
@@ -196,7 +148,26 @@ def test_last():
 def test_a_bridge_of_the_run_is_emptied_for_each_test(
     project_folder: pytest.Pytester, name: str, options: tuple[str, ...]
 ) -> None:
-    project_folder.makepyfile(SHARES.format(name=name))
+    project_folder.makepyfile(
+        f"""
+        import pytest
+
+        urls = set()
+
+        @pytest.mark.parametrize("number", range(3))
+        def test_it({name}, number):
+            urls.add({name}.url)
+            assert [each for each in {name}.traffic() if each.who != "test"] == []
+            assert {name}.dapp("Example").uri
+
+        @pytest.mark.bridge(session_ttl=500)
+        def test_other_settings({name}):
+            assert {name}.url not in urls
+
+        def test_last():
+            assert len(urls) == 1
+        """
+    )
 
     project_folder.runpytest_inprocess("-p", "no:trio", *options).assert_outcomes(passed=5)
 
@@ -331,7 +302,6 @@ async def test_a_run_that_is_killed_leaves_no_server(project_folder: pytest.Pyte
             os.kill(os.getpid(), signal.SIGKILL)
         """
     )
-
     project_folder.makeini("[pytest]")
     program = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
     plugin = ("-p", "bridge_server.kit.pytest_plugin", "-p", "no:cacheprovider")
@@ -340,28 +310,23 @@ async def test_a_run_that_is_killed_leaves_no_server(project_folder: pytest.Pyte
     assert await asyncio.to_thread(run.wait, 60) == -signal.SIGKILL
 
     pid = int((project_folder.path / "pid").read_text())
-    await eventually(partial(_has_ended, pid))
+    await eventually(lambda: has_ended(pid))
 
 
-async def _has_ended(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Whether the process is gone, but for an exit code that nobody has asked for."""
-    return await asyncio.to_thread(_state, pid) in ("gone", "Z")
-
-
-def _state(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
-        return "gone"
+        return True
 
 
 def test_the_suite_of_the_page_passes(project_folder: pytest.Pytester) -> None:
     (suite,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8").split("\n## ")[1], re.DOTALL)
     project_folder.makepyfile(suite)
 
-    result = project_folder.runpytest_inprocess("-p", "no:trio")
-
-    result.assert_outcomes(passed=suite.count("def test_"))
+    run = project_folder.runpytest_inprocess("-p", "no:trio")
+    run.assert_outcomes(passed=suite.count("def test_"))
 
 
 def test_every_fixture_is_on_the_page(project_folder: pytest.Pytester) -> None:
