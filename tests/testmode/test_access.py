@@ -58,11 +58,8 @@ def test_a_server_that_others_can_reach_is_not_controlled_by_tests(tmp_path: Pat
             Settings(data_dir=tmp_path, test=True, **settings)
 
 
-CONTROL_API = "\n## The control API\n"
-PAGE = (Path(__file__).parents[2] / "docs" / "test.md").read_text("utf-8").partition(CONTROL_API)[2]
-    .joinpath("docs/test.md")
-    .read_text("utf-8")
-    .partition("\n## The control API\n")[2]
+PAGE = (
+    (Path(__file__).parents[2] / "docs" / "test.md").read_text("utf-8").partition("\n## The control API\n")[2]
 )
 
 
