@@ -39,10 +39,6 @@ class Dev:
     facts: dict[str, Any]
     folder: Path
 
-    @property
-    def temporary(self) -> list[str]:
-        return [path.name for path in (self.folder / "tmp").iterdir()]
-
     def printed(self) -> str:
         return (self.folder / "out").read_text("utf-8")
 
@@ -117,29 +113,27 @@ def test_dev_prints_its_parts_and_leaves_nothing_but_what_it_is_told_to_keep(tmp
 
     assert not out.exists()
     with running(tmp_path, "--keep", tmp_path / "kept", "--policy", "queue") as dev:
-        assert dev.facts["project"]["secret"] == secret
+        assert (dev.facts["project"]["secret"], dev.facts["policy"]) == (secret, "queue")
         assert dev.facts["admin_token"] != admin_token
-        assert dev.facts["policy"] == "queue"
         assert len(of_demo(dev, "/notifications")["notifications"]) == 1
         assert dev.stop(signal.SIGINT) == 0
 
 
-def links(text: str) -> dict[str, str]:
-    """The URLs of the banner by the names of their lines."""
-    return dict(re.findall(r"^  (\S+) +((?:http|ws)://\S+)", text, re.MULTILINE))
+def links(dev: Dev) -> dict[str, str]:
+    """The URLs of the banner by the names of their lines, once it is printed."""
+    until_printed(dev, "  stop ")
+    return dict(re.findall(r"^  (\S+) +((?:http|ws)://\S+)", dev.printed(), re.MULTILINE))
 
 
 def test_each_link_of_the_banner_works_whatever_is_set_for_a_real_server(tmp_path: Path) -> None:
     real = {"BRIDGE_HOST": "0.0.0.0", "BRIDGE_DATA_DIR": str(tmp_path / "real"), "BRIDGE_APPROVE": "queue"}
     with running(tmp_path, environment=real) as dev:
-        until_printed(dev, "  stop ")
-        shown = links(dev.printed())
-        assert [status(shown[name]) for name in ("docs", "inbox", "bridge")] == ["200"] * 3
-        assert status(f"{shown['0.7']}/hello") == "200"
+        shown = links(dev)
+        answering = (shown["docs"], shown["inbox"], shown["bridge"], f"{shown['0.7']}/hello")
+        assert [status(url) for url in answering] == ["200"] * 4
         assert [status(shown["console"]) for _ in range(2)] == ["303", "410"]
         assert shown["relay"] == shown["bridge"].replace("http", "ws")
-        assert dev.facts["url"].startswith("http://127.0.0.1:")
-        assert dev.facts["policy"] == "approve"
+        assert (dev.facts["url"][:17], dev.facts["policy"]) == ("http://127.0.0.1:", "approve")
         assert not (tmp_path / "real").exists()
         ask(f"{dev.facts['url']}/rpc", "-d", "{}", "-H", "Origin: http://a.example")
         until_printed(dev, "http://a.example may not call the wallet: --rpc-origins http://a.example")
@@ -168,25 +162,22 @@ def test_the_demo_has_notifications_and_sessions_of_three_generations_and_opens_
     assert (tmp_path / "err").read_text() == ""
 
 
-def test_without_a_browser_the_link_of_the_banner_is_named(tmp_path: Path) -> None:
-    with running(tmp_path, "--open", environment={"BROWSER": "/bin/false", "PATH": "/nowhere"}) as dev:
-        until_printed(dev, "there is no browser to open: use the link above")
-
-
-def test_without_keep_the_folder_goes_and_after_a_crash_with_the_next_start(tmp_path: Path) -> None:
+def test_without_keep_the_folder_goes_and_after_a_crash_with_the_next_start_and_no_browser_is_needed(
+    tmp_path: Path,
+) -> None:
+    temporary = tmp_path / "tmp"
     with running(tmp_path) as killed:
-        assert len(killed.temporary) == 1
         killed.process.kill()
         killed.process.wait(_PATIENCE_SECONDS)
-        left = killed.temporary
+        (left,) = temporary.iterdir()
         assert Path(killed.facts["data_dir"]).exists()
 
-    with running(tmp_path) as dev:
-        assert dev.temporary != left
-        assert len(dev.temporary) == 1
+    with running(tmp_path, "--open", environment={"BROWSER": "/bin/false", "PATH": "/nowhere"}) as dev:
+        until_printed(dev, "there is no browser to open: use the link above")
+        (own,) = temporary.iterdir()
+        assert own != left
         assert dev.stop(signal.SIGTERM) == 0
-
-    assert dev.temporary == []
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.fixture
@@ -268,20 +259,11 @@ def test_every_option_is_on_the_page() -> None:
 def test_a_reader_of_the_quickstart_sees_a_notification(tmp_path: Path) -> None:
     (example,) = re.findall(r"```sh\n(curl .*?)```", PAGE, re.DOTALL)
     with running(tmp_path) as dev:
-        until_printed(dev, "  stop ")
-        shown = links(dev.printed())
+        shown = links(dev)
         variables = {
-            "INBOX": shown["inbox"],
-            "CONSOLE": shown["console"],
-            "EXAMPLE": example,
-            "URL": shown["bridge"],
+            "INBOX": shown["inbox"], "CONSOLE": shown["console"], "EXAMPLE": example, "URL": shown["bridge"],
             "SECRET": dev.facts["project"]["secret"],
-        }
-
-        output = run_specification(
-            tmp_path / "specification",
-            Path(__file__).parent / "browser" / "quickstart.spec.js",
-            environment=variables,
-        )
-
+        }  # fmt: skip
+        specification = Path(__file__).parent / "browser" / "quickstart.spec.js"
+        output = run_specification(tmp_path / "specification", specification, environment=variables)
     assert "2 passed" in output

@@ -20,29 +20,28 @@ from bridge_server.storage.data_directory import ThrowawayDirectory, remove_left
 from tests.support.clock import PassTime
 from tests.support.rows import each_row
 
-FACTS: dict[str, Any] = {
-    "url": "http://127.0.0.1:8080", "v07_url": "http://127.0.0.1:8080/compat/v0.7", "pid": 0,
-    "rpc_url": "http://127.0.0.1:8080/rpc", "test_token": "a-test", "admin_token": "an-admin",
-    "project": {"id": "demo", "secret": "bsk_demo_x", "types": ["news"]}, "accounts": [],
-}  # fmt: skip
 PREFIX = "bridge-test-"
 
 
-@pytest.fixture(autouse=True)
-def facts_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module may have been imported before this process was forked."""
-    monkeypatch.setitem(FACTS, "pid", os.getpid())
+def facts(pid: int | None = None) -> dict[str, Any]:
+    """What a server of this process would write, or of another."""
+    return {
+        "url": "http://127.0.0.1:8080", "v07_url": "http://127.0.0.1:8080/compat/v0.7",
+        "rpc_url": "http://127.0.0.1:8080/rpc", "test_token": "a-test", "admin_token": "an-admin",
+        "project": {"id": "demo", "secret": "bsk_demo_x", "types": ["news"]}, "accounts": [],
+        "pid": os.getpid() if pid is None else pid,
+    }  # fmt: skip
 
 
 def refused(path: Path) -> str:
-    with pytest.raises(CommandError) as error, config_file_at(path, FACTS):
+    with pytest.raises(CommandError) as error, config_file_at(path, facts()):
         pass
     return str(error.value)
 
 
 def test_for_a_shell_it_has_the_variables_that_fixtures_read(tmp_path: Path) -> None:
     path = tmp_path / "bridge.env"
-    with config_file_at(path, FACTS):
+    with config_file_at(path, facts()):
         lines = path.read_text().splitlines()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -59,10 +58,10 @@ def test_the_file_of_a_killed_server_is_overwritten_and_a_running_servers_file_i
     tmp_path: Path, name: str
 ) -> None:
     path = tmp_path / name
-    with config_file_at(path, {**FACTS, "pid": 2**22 + 1}):  # which no process has
+    with config_file_at(path, facts(2**22 + 1)):  # which no process has
         pass
     assert path.exists()  # it is another process's
-    with config_file_at(path, {**FACTS, "pid": os.getppid()}):
+    with config_file_at(path, facts(os.getppid())):
         assert f"it belongs to process {os.getppid()}, which runs" in refused(path)
         assert path.exists()
 

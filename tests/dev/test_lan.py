@@ -13,7 +13,6 @@ import pytest
 
 from bridge_server.assembly.application import house
 from bridge_server.assembly.foundation import lay_foundation
-from bridge_server.assembly.room import Room
 from bridge_server.settings.settings import Settings
 from bridge_server.web.routes import Route
 from tests.dev.conftest import DEMO, SECRET, DevServer, running_dev
@@ -38,25 +37,22 @@ NOTIFICATION = {"type": "news", "title": "Hello", "body": "A first notification"
 DEMO_ACCOUNT = "eip155:1:0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 
 
-def every_room(tmp_path: Path) -> tuple[Room, ...]:
-    token = "t" * 40
-    settings = Settings(data_dir=tmp_path, test=True, admin_token=token, metrics_token=token)
-    return house(lay_foundation(settings))
-
-
 def named(rows: Iterable[Route]) -> set[tuple[str, str]]:
     """Methods and paths, whose parameters have no names."""
     parameter = re.compile(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")
     return {(row.method, parameter.sub("{}", row.path)) for row in rows}
 
 
-async def test_the_routes_of_the_bridge_are_there_and_no_others(tmp_path: Path) -> None:
-    there = named(row for room in every_room(tmp_path) for row in room.lan_routes)
+async def test_the_routes_of_the_bridge_are_there_and_others_say_where_they_answer(
+    dev: DevServer, tmp_path: Path
+) -> None:
+    token = "t" * 40
+    settings = Settings(data_dir=tmp_path, test=True, admin_token=token, metrics_token=token)
+    rooms = house(lay_foundation(settings))
+    there = named(row for room in rooms for row in room.lan_routes)
     assert there == BRIDGE | SOCKETS | {(method, f"/compat/v0.7{path}") for method, path in BRIDGE}
 
-
-async def test_each_other_route_says_where_it_answers(dev: DevServer, tmp_path: Path) -> None:
-    elsewhere = named(row for room in every_room(tmp_path) if not room.lan_routes for row in room.routes)
+    elsewhere = named(row for room in rooms if not room.lan_routes for row in room.routes)
     for method, path in elsewhere:
         status, problem = await dev.ask(method, dev.lan_url + path.replace("{}", "demo"))
         assert (status, problem["type"]) == (404, "urn:bridge-server:problem:answers-elsewhere"), path

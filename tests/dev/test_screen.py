@@ -33,16 +33,13 @@ def test_a_terminal_has_colours_unless_they_are_forbidden(monkeypatch: pytest.Mo
     ours, theirs = os.openpty()
     monkeypatch.setenv("COLUMNS", "77")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    changes = [
-        ({"TERM": "xterm"}, True),
-        ({"NO_COLOR": "1"}, False),
-        ({"NO_COLOR": "", "TERM": "dumb"}, False),
-    ]
     with os.fdopen(ours), os.fdopen(theirs, "w", encoding="utf-8") as terminal:
-        for variables, has_colours in changes:
-            for name, value in variables.items():
-                monkeypatch.setenv(name, value)
-            assert screen_of(terminal) == Screen(77, has_colours=has_colours, has_blocks=True), variables
+        for variable, value, has_colours in (
+            ("TERM", "xterm", True), ("NO_COLOR", "1", False), ("NO_COLOR", "", True),
+            ("TERM", "dumb", False),
+        ):  # fmt: skip
+            monkeypatch.setenv(variable, value)
+            assert screen_of(terminal) == Screen(77, has_colours=has_colours, has_blocks=True), variable
 
 
 def test_output_that_nobody_reads_any_more_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,9 +51,8 @@ def test_output_that_nobody_reads_any_more_is_no_failure(monkeypatch: pytest.Mon
         output.write("dots… that this encoding does not have")
         assert os.read(reading, 100) == b"dots? that this encoding does not have\n"
         os.close(reading)
-
-        output.write("nobody")
-        output.write("reads this")
+        for text in ("nobody", "reads this"):
+            output.write(text)
 
 
 def test_the_banner_names_everything() -> None:
