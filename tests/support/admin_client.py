@@ -54,8 +54,7 @@ class AdminClient(ServerClient):
         answer = await self.post("/admin/projects", {"name": "App", "project_id": project_id})
         for type_id in types:
             await self.post(f"/admin/projects/{project_id}/types", {"name": "Type", "type_id": type_id})
-        secret: str = answer.json["secret"]["secret"]
-        return secret
+        return str(answer.json["secret"]["secret"])
 
     async def subscribe(self, project_id: str, account: str, types: Sequence[str] | None = None) -> Answer:
         fields = {} if types is None else {"notification_types": types}

@@ -37,8 +37,7 @@ class BridgeClient(ServerClient):
         return await self.send("POST", f"/session/{session_id}/call/new", fields)
 
     async def request_call(self, session_id: str, payload: Any = "call", dapp_name: str = "Dapp") -> str:
-        call_id: str = (await self.post_call(session_id, payload, dapp_name)).json["callId"]
-        return call_id
+        return str((await self.post_call(session_id, payload, dapp_name)).json["callId"])
 
     async def calls(self, session_id: str) -> Answer:
         return await self.get(f"/session/{session_id}/calls")

@@ -51,13 +51,11 @@ class RunningCommand:
     err: IO[bytes]
 
     def said(self) -> str:
-        """The standard error so far."""
         return _text(self.err)
 
     def finished(self, within_seconds: float = 60.0) -> Finished:
         """Wait for its end. Raises TimeoutExpired."""
-        exit_code = self.process.wait(within_seconds)
-        return Finished(exit_code, _text(self.out), _text(self.err))
+        return Finished(self.process.wait(within_seconds), _text(self.out), _text(self.err))
 
 
 @contextmanager
@@ -80,14 +78,9 @@ def run_new_interpreter(
 ) -> Finished:
     """Run `python -m bridge_server` with the arguments to its end, from the first import."""
     completed = subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        env={**environment_without_settings(), **(environment or {})},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=within_seconds,
-        check=False,
-    )
+        [*COMMAND, *map(str, arguments)], env={**environment_without_settings(), **(environment or {})},
+        stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=within_seconds, check=False,
+    )  # fmt: skip
     return Finished(completed.returncode, completed.stdout, completed.stderr)
 
 
@@ -108,9 +101,7 @@ class WatchedServer:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
-        url: str = self.facts["url"]
-        return url
+        return str(self.facts["url"])
 
     def stop(self, number: int) -> int:
         """Send the signal; returns the exit code. Raises TimeoutExpired when it takes too long."""
@@ -123,8 +114,7 @@ class WatchedServer:
 
     def said(self) -> list[dict[str, Any]]:
         """The lines of the log without those of the start and the stop."""
-        usual = ("server_started", "server_stopped")
-        return [line for line in self.log() if line["event"] not in usual]
+        return [line for line in self.log() if line["event"] not in ("server_started", "server_stopped")]
 
 
 @contextmanager
@@ -143,15 +133,11 @@ def watched_server(
     """
     variables = {**environment_without_settings(), **(environment or {})}
     with (directory / "out").open("wb") as out, (directory / "err").open("wb") as err:
+        written_to = out if terminal is None else terminal
         process = fork_server().start(
-            ["serve", *_options(directory), *arguments],
-            variables,
-            err,
-            out if terminal is None else terminal,
-            terminal,
-            open_files=open_files,
-            program=program,
-        )
+            ["serve", *_options(directory), *arguments], variables, err, written_to, terminal,
+            open_files=open_files, program=program,
+        )  # fmt: skip
     with _watched(process, directory) as server:
         yield server
 
@@ -177,9 +163,8 @@ def server_from_shell(
             [*shell, *program, *command, *_options(directory), *arguments],
             env={**environment_without_settings(), **(environment or {})},
             stdin=subprocess.DEVNULL if terminal is None else terminal,
-            stdout=out if terminal is None else terminal,
-            stderr=err,
-        )
+            stdout=out if terminal is None else terminal, stderr=err,
+        )  # fmt: skip
     with _watched(process, directory) as server:
         yield server
 

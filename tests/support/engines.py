@@ -9,7 +9,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -37,19 +37,15 @@ class _File:
         self._connection = connection
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
-        """The rows of the statement."""
         return self._connection.execute(sql, parameters).fetchall()
 
     def changed(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """How many rows the statement has changed."""
         return self._connection.execute(sql, parameters).rowcount
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]]) -> None:
-        """Run the statement with each of these."""
         self._connection.executemany(sql, parameters)
 
     def tables(self) -> list[str]:
-        """The names of all tables that rooms have."""
         names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
         return [name for (name,) in self.execute(names)]
 
@@ -147,26 +143,24 @@ class Databases:
         self.loop.stop()
 
 
-class _Engine:
-    """The engine of this run."""
-
-    databases: Databases | None = None
+_in_use: list[Databases] = []
+"""The databases of this run, if they are not files."""
 
 
 def use(databases: Databases | None) -> None:
     """Give the servers of this run these databases; files if there are none."""
-    _Engine.databases = databases
+    _in_use[:] = [] if databases is None else [databases]
 
 
 def engine_settings(data_dir: Path) -> dict[str, str]:
     """The settings that name the database of a server over the data directory, besides `data_dir`."""
-    return {} if _Engine.databases is None else {"database": _Engine.databases.url_of(data_dir)}
+    return {"database": _in_use[0].url_of(data_dir)} if _in_use else {}
 
 
 def settings_over(data_dir: Path) -> Settings:
     """The settings of a program that uses the database of a server over the data directory."""
-    values: dict[str, Any] = {"data_dir": data_dir, **engine_settings(data_dir)}
-    return Settings(**values)
+    database: dict[str, Any] = dict(engine_settings(data_dir))
+    return Settings(data_dir=data_dir, **database)
 
 
 def engine_environment(data_dir: Path) -> dict[str, str]:
@@ -177,17 +171,13 @@ def engine_environment(data_dir: Path) -> dict[str, str]:
 @contextmanager
 def database_kept(data_dir: Path) -> Iterator[None]:
     """Keep the database of a server over the data directory during the block."""
-    if _Engine.databases is None:
-        yield
-        return
-    with _Engine.databases.used(data_dir):
+    with _in_use[0].used(data_dir) if _in_use else nullcontext():
         yield
 
 
 def release_databases() -> None:
-    """A test has ended."""
-    if _Engine.databases is not None:
-        _Engine.databases.release()
+    for databases in _in_use:
+        databases.release()
 
 
 @contextmanager
@@ -197,9 +187,9 @@ def database_of(settings: Settings) -> Iterator[DatabaseAccess]:
         with closing(sqlite3.connect(settings.database_file, timeout=_PATIENCE_SECONDS)) as file, file:
             yield _File(file)
         return
-    assert _Engine.databases is not None
-    loop = _Engine.databases.loop
-    with _Engine.databases.connected(settings.database.get_secret_value()) as connection:
+    [databases] = _in_use
+    loop = databases.loop
+    with databases.connected(settings.database.get_secret_value()) as connection:
         transaction = connection.transaction()
         loop.run(transaction.start())
         yield _Postgres(connection, loop)
@@ -217,23 +207,17 @@ async def schema_database(
     request: pytest.FixtureRequest, directory: Path, events: Events
 ) -> AsyncIterator[Database]:
     """An empty database of the engine that the fixture's parameter names."""
+    database: Database
     if request.param == SQLITE:
         place_schema(directory / "bridge.sqlite3")
-        file = SqliteDatabase(directory / "bridge.sqlite3", events)
-        async with file.opened():
-            yield file
+        database = SqliteDatabase(directory / "bridge.sqlite3", events)
     else:
-        async with _on_postgres(request.getfixturevalue("postgres"), events) as database:
-            yield database
+        # asyncpg is optional: only a test that has a server to talk to imports the driver.
+        from bridge_server.assembly.postgres_overrides import OVERRIDES  # noqa: PLC0415
+        from bridge_server.storage.postgres.database import PostgresDatabase  # noqa: PLC0415
 
-
-@asynccontextmanager
-async def _on_postgres(server: PostgresServer, events: Events) -> AsyncIterator[Database]:
-    # asyncpg is optional: only a test that has a server to talk to imports the driver.
-    from bridge_server.assembly.postgres_overrides import OVERRIDES  # noqa: PLC0415
-    from bridge_server.storage.postgres.database import PostgresDatabase  # noqa: PLC0415
-
-    database = PostgresDatabase(await server.database("bridge"), events, OVERRIDES)
+        server: PostgresServer = request.getfixturevalue("postgres")
+        database = PostgresDatabase(await server.database("bridge"), events, OVERRIDES)
     async with database.opened():
         yield database
 
@@ -242,14 +226,13 @@ async def _on_postgres(server: PostgresServer, events: Events) -> AsyncIterator[
 
 STATEMENT = re.compile(r"\s*(?:SELECT|INSERT\s+INTO|UPDATE|DELETE\s+FROM|WITH)\s", re.ASCII)
 
-_PASSED_OVER = {"sql_postgres", "postgres_overrides", "__main__"}
-
 
 def modules() -> Iterator[str]:
     """The modules of the package but for the driver of PostgreSQL."""
+    passed_over = {"sql_postgres", "postgres_overrides", "__main__"}
     for module in pkgutil.walk_packages(bridge_server.__path__, "bridge_server."):
         leaf = module.name.rpartition(".")[2]
-        if leaf not in _PASSED_OVER and not module.name.startswith("bridge_server.storage.postgres"):
+        if leaf not in passed_over and not module.name.startswith("bridge_server.storage.postgres"):
             yield module.name
 
 

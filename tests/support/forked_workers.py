@@ -17,6 +17,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any, NoReturn, cast
 
 import pytest
@@ -41,8 +42,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the modules into their order."""
-    seed = config.getoption("--shuffle")
-    if seed is not None:
+    if (seed := config.getoption("--shuffle")) is not None:
         items[:] = shuffled(items, seed)
 
 
@@ -167,7 +167,9 @@ def _work(session: pytest.Session, connection: Connection) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         plugins = session.config.pluginmanager
         plugins.unregister(plugins.get_plugin("terminalreporter"))
-        plugins.register(_Terminal(session.config), "terminalreporter")
+        # What pytest-timeout writes of a test that takes too long, its failure shows.
+        terminal = SimpleNamespace(_tw=create_terminal_writer(session.config))
+        plugins.register(terminal, "terminalreporter")
         capture: Any = plugins.get_plugin("capturemanager")
         capture.stop_global_capturing()  # its file is the parent's
         capture.start_global_capturing()
@@ -193,13 +195,6 @@ def _run_modules(session: pytest.Session, connection: Connection) -> None:
         if following is not None:
             connection.send(("module", None))  # one is done
         tests = following
-
-
-class _Terminal:
-    """A worker's terminal: what pytest-timeout writes of a test that takes too long, its failure shows."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._tw = create_terminal_writer(config)
 
 
 class _Reporting:

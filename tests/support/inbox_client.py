@@ -19,8 +19,7 @@ from tests.support.waiting import eventually
 
 
 async def get_nonce(server: RunningServer) -> str:
-    nonce: str = (await ask(server, "POST", "/inbox/nonce")).json["nonce"]
-    return nonce
+    return str((await ask(server, "POST", "/inbox/nonce")).json["nonce"])
 
 
 def sound_fields(server: RunningServer, nonce: str) -> dict[str, Any]:
@@ -90,8 +89,7 @@ class InboxClient(ServerClient):
         return await self.ask("POST", "/devices", {"channel": channel, "address": address})
 
     async def devices(self) -> list[dict[str, Any]]:
-        devices: list[dict[str, Any]] = (await self.ask("GET", "/devices")).json["devices"]
-        return devices
+        return list((await self.ask("GET", "/devices")).json["devices"])
 
 
 async def sign_in(server: RunningServer, number: int = 1, **fields: Any) -> InboxClient:
@@ -170,13 +168,10 @@ async def open_stream(inbox: InboxClient, query: str = "", **headers: str) -> As
 
 
 def count_stored(settings: Settings) -> int:
-    """How many there are in the database of a server with these settings. Settled ones do not count, which
-    stay in PostgreSQL for some seconds.
-    """
+    """How many there are, but for settled ones, which stay in PostgreSQL for some seconds."""
     with database_of(settings) as database:
         ((count,),) = database.execute("SELECT count(*) FROM topic_messages WHERE expires_at_ms > 0")
-    assert isinstance(count, int)
-    return count
+        return int(count)
 
 
 async def until_stored(settings: Settings, messages: int) -> None:

@@ -15,8 +15,6 @@ Test: TypeAlias = Callable[..., Any]
 Row: TypeAlias = tuple[str, dict[str, Any]]
 """The name of a row in messages, and its values by the test's argument."""
 
-_LONGEST_NAME = 200
-
 
 def each_row(
     names: str | Sequence[str],
@@ -85,15 +83,14 @@ def _named_rows(
     names_of_rows = [] if ids is None or callable(ids) else list(ids)
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     for number, row in enumerate(rows):
-        given = getattr(row, "id", None) if isinstance(row, type(pytest.param())) else None
-        values = tuple(row.values) if isinstance(row, type(pytest.param())) else row
-        if len(arguments) == 1 and not isinstance(row, type(pytest.param())):
-            values = (row,)
+        is_param = isinstance(row, type(pytest.param()))
+        given: object = row.id if is_param else None
+        values = tuple(row.values) if is_param else (row,) if len(arguments) == 1 else row
         if callable(ids):
             given = "-".join(str(ids(value)) for value in values)
         elif ids is not None:
             given = names_of_rows[number]
-        yield str(given or repr(values))[:_LONGEST_NAME], dict(zip(arguments, values, strict=True))
+        yield str(given or repr(values))[:200], dict(zip(arguments, values, strict=True))
 
 
 class _Failures:

@@ -66,10 +66,8 @@ class RpcClient:
         headers: Mapping[str, str] | None = None,
         content_type: str | None = "application/json",
     ) -> Answer:
-        """The answer to this body."""
-        return await ask(
-            self.server, "POST", "/rpc", body, {**self.headers, **(headers or {})}, content_type=content_type
-        )
+        sent = {**self.headers, **(headers or {})}
+        return await ask(self.server, "POST", "/rpc", body, sent, content_type=content_type)
 
     def request(self, method: str, *params: Any) -> dict[str, Any]:
         """A request object with an id of its own."""
@@ -98,7 +96,6 @@ class Wallet:
 
     @property
     def address(self) -> str:
-        """With its checksum."""
         public = self._key.public_key.format(compressed=False)
         return checksummed(f"0x{keccak256(public[1:])[-20:].hex()}")
 

@@ -54,18 +54,18 @@ class RunningServer:
             assert response.status == 200, await response.text()
 
     async def open_session(self) -> str:
-        """A new session's id."""
         async with self.client.post(f"{self.url}/session/new") as response:
-            session_id: str = (await response.json())["sessionId"]
-            return session_id
+            return str((await response.json())["sessionId"])
 
     async def request_call(self, session_id: str, payload: Any = "call", dapp_name: str = "Dapp") -> str:
-        """A new call's id."""
         body = {"encryptionPayload": payload, "dappName": dapp_name}
         async with self.client.post(f"{self.url}/session/{session_id}/call/new", json=body) as response:
             assert response.status == 200, await response.text()
-            call_id: str = (await response.json())["callId"]
-            return call_id
+            return str((await response.json())["callId"])
+
+
+def _client() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
 
 
 @asynccontextmanager
@@ -76,10 +76,7 @@ async def running_server(
     chosen = Settings(**{"port": 0, "data_dir": data_dir, **engine_settings(data_dir), **settings})
     clock = clock or ManualClock()
     with database_kept(data_dir):
-        async with (
-            serving(chosen, clock) as served,
-            aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client,
-        ):
+        async with serving(chosen, clock) as served, _client() as client:
             yield RunningServer(served.url, chosen, clock, client, served.built.test_token)
     await asyncio.sleep(0)
 
@@ -121,5 +118,5 @@ async def reached(process: ServerProcess | WatchedServer) -> AsyncIterator[Runni
     else:
         settings = Settings(data_dir=Path(process.facts["database"]).parent)
     clock = ManualClock(time_ns() // 1_000_000)
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+    async with _client() as client:
         yield RunningServer(process.url, settings, clock, client)
