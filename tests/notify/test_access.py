@@ -41,9 +41,7 @@ def bearer(app: App) -> str:
     return f"Bearer {app.secret}"
 
 
-async def test_a_secret_that_is_no_text_is_wrong_and_the_refusal_names_the_project(
-    app: App,
-) -> None:
+async def test_a_secret_that_is_no_text_is_wrong_and_the_refusal_names_the_project(app: App) -> None:
     request = spell("POST", app.paths["notify"], b"{}", b"Authorization: Bearer \xff\xfe")
 
     assert (await ask_raw(app.server, request)).problem(401)["detail"] == (

@@ -7,15 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.support.project import (
-    DELIVERED,
-    OFFERS,
-    App,
-    a_notification,
-    accounts,
-    look,
-    opened_app,
-)
+from tests.support.project import DELIVERED, OFFERS, App, a_notification, accounts, look, opened_app
 from tests.support.server import running_server
 from tests.support.waiting import eventually, turns
 

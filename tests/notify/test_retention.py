@@ -189,9 +189,7 @@ async def test_read_notification_is_deleted_90_days_later_and_at_most_a_year_aft
     assert await room.figures() == ReadFigures(sent=2, read=2, bulk_marked=0, lapsed=0)
 
 
-async def test_notification_marked_in_bulk_goes_90_days_later_and_a_later_one_stays(
-    room: Room,
-) -> None:
+async def test_notification_marked_in_bulk_goes_90_days_later_and_a_later_one_stays(room: Room) -> None:
     await room.send(A, B)
     await room.pass_time(DAY)
     assert await room.publishing.mark_all_as_read(room.publisher) == 2

@@ -21,13 +21,7 @@ from hyperframe.frame import DataFrame, GoAwayFrame, PingFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.push.providers.http2 import (
-    GoAway,
-    GoAwayFilter,
-    Http2Client,
-    Http2Error,
-    client_tls,
-)
+from bridge_server.push.providers.http2 import GoAway, GoAwayFilter, Http2Client, Http2Error, client_tls
 from tests.support.credentials import throw_away_certificate
 from tests.support.rows import each_row
 

@@ -172,9 +172,7 @@ async def test_another_services_key_that_fcm_complains_of_costs_no_access_token(
     assert (fcm.service.token_requests, len(fcm.service.received)) == (1, 1)
 
 
-async def test_a_token_endpoint_that_refuses_the_account_blocks_and_trouble_is_a_failure(
-    fcm: Fcm,
-) -> None:
+async def test_a_token_endpoint_that_refuses_the_account_blocks_and_trouble_is_a_failure(fcm: Fcm) -> None:
     for error in ("invalid_grant", "deleted_client"):
         fcm.service.token_script.append(answered(400, {"error": error, "error_description": "hush"}))
         outcome = await fcm.push()
