@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kit.client import BadPairingError, Dapp, Pairing, UnsupportedError, Wallet, parse_pairing
+from bridge_server.kit.client import (
+    BadPairingError,
+    Dapp,
+    Generation,
+    Pairing,
+    UnsupportedError,
+    Wallet,
+    parse_pairing,
+)
 from bridge_server.kit.client.v2_protocol import RelayPairing, parse_relay_pairing
 from tests.support.rows import each_row
 
@@ -19,8 +27,8 @@ V07, V2 = (
     for generation in ("v07", "v2")
 )
 KEY = bytes(range(32))
-OLD = Pairing("https://bridge.example", "8a5e5bdc-a0e4-4702-ba63-8f1a5655744f", KEY, "Example Dapp").uri
-LATER = Pairing("https://bridge.example", "8a5e5bdc-a0e4-4702-ba63-8f1a5655744f", KEY).wc_uri
+SPELLED = Pairing("https://bridge.example", "8a5e5bdc-a0e4-4702-ba63-8f1a5655744f", KEY, "Example Dapp")
+OLD, LATER = SPELLED.uri, SPELLED.wc_uri
 session_ids = st.from_regex(r"[A-Za-z0-9_-]{1,128}", fullmatch=True)
 keys = st.binary(min_size=32, max_size=32)
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=255)
@@ -39,7 +47,6 @@ methods = st.lists(st.from_regex(r"wc_[A-Za-z]{1,20}", fullmatch=True), max_size
 @given(bridge_urls, session_ids, keys, names)
 def test_both_spellings_of_a_bridge_round_trip(url: str, session_id: str, key: bytes, name: str) -> None:
     pairing = Pairing(url, session_id, key, name)
-
     assert parse_pairing(pairing.uri) == pairing
     assert parse_pairing(pairing.wc_uri) == Pairing(url, session_id, key)
 
@@ -54,33 +61,19 @@ def test_any_text_is_a_pairing_or_refused(text: str) -> None:
 @each_row("vector", V07["uris"], ids=lambda vector: str(vector["name"]))
 def test_uris_are_those_of_the_published_client(vector: dict[str, Any]) -> None:
     pairing = Pairing(vector["bridge"], vector["sessionId"], bytes.fromhex(vector["key"]), vector["name"])
-
     assert pairing.uri == vector["uri"]
     assert parse_pairing(vector["uri"]) == pairing
 
 
-def test_the_spellings_are_these() -> None:
-    key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+def test_the_spellings_are_these_others_are_read_and_none_shows_its_key() -> None:
+    session, bridge = "8a5e5bdc-a0e4-4702-ba63-8f1a5655744f", "bridge=https%3A%2F%2Fbridge.example"
+    key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
+    plain = f" ethereum:wc-id@1?symKey={key}%3D&x=1&x=2&bridge=https://bridge.example/&name=A%26B\n"
 
-    assert (
-        "ethereum:wc-8a5e5bdc-a0e4-4702-ba63-8f1a5655744f@1"
-        f"?name=Example%20Dapp&bridge=https%3A%2F%2Fbridge.example&symKey={key}"
-    ) == OLD
-    assert LATER == (
-        "wc:8a5e5bdc-a0e4-4702-ba63-8f1a5655744f@1"
-        "?bridge=https%3A%2F%2Fbridge.example"
-        "&key=000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
-    )
-
-
-def test_other_spellings_of_a_uri_are_read() -> None:
-    key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8%3D"
-    plain_bridge = f" ethereum:wc-id@1?symKey={key}&x=1&x=2&bridge=https://bridge.example/&name=A%26B\n"
-
-    assert parse_pairing(plain_bridge) == Pairing("https://bridge.example", "id", KEY, "A&B")
-
-
-def test_a_pairing_shows_no_key() -> None:
+    assert f"ethereum:wc-{session}@1?name=Example%20Dapp&{bridge}&symKey={key}=" == OLD
+    hexadecimal = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+    assert f"wc:{session}@1?{bridge}&key={hexadecimal}" == LATER
+    assert parse_pairing(plain) == Pairing("https://bridge.example", "id", KEY, "A&B")
     assert KEY.hex() not in repr(parse_pairing(LATER)) + repr(RelayPairing(KEY))
     assert "key" not in repr(parse_pairing(LATER))
 
@@ -111,7 +104,6 @@ def test_a_pairing_shows_no_key() -> None:
 def test_fault_of_a_uri_is_named(uri: str, reason: str) -> None:
     with pytest.raises(BadPairingError, match=reason) as refusal:
         parse_pairing(uri)
-
     assert KEY.hex() not in str(refusal.value)
 
 
@@ -128,14 +120,12 @@ def test_a_name_or_a_key_that_cannot_be_is_refused() -> None:
 @given(keys, seconds, methods)
 def test_the_spelling_round_trips(key: bytes, expires_s: int | None, named: tuple[str, ...]) -> None:
     pairing = RelayPairing(key, expires_s, named)
-
     assert parse_relay_pairing(pairing.uri) == pairing
 
 
 @each_row("vector", V2["uris"])
 def test_uris_of_the_published_client_are_read(vector: dict[str, Any]) -> None:
     pairing = parse_relay_pairing(vector["uri"])
-
     assert pairing.key.hex() == vector["symKey"]
     assert (pairing.expires_s, pairing.methods) == (vector["expiry"], tuple(vector["methods"]))
 
@@ -143,13 +133,9 @@ def test_uris_of_the_published_client_are_read(vector: dict[str, Any]) -> None:
 def test_parameters_come_in_any_order_and_unknown_ones_are_left_aside() -> None:
     expected = RelayPairing(KEY, 1_795_331_066, ("wc_sessionPropose",))
     parameters = [
-        f"symKey={KEY.hex().upper()}",
-        "methods=wc_sessionPropose",
-        "expiryTimestamp=1795331066",
-        "relay-protocol=irn",
-        "later=1",
-    ]
-
+        f"symKey={KEY.hex().upper()}", "methods=wc_sessionPropose", "expiryTimestamp=1795331066",
+        "relay-protocol=irn", "later=1",
+    ]  # fmt: skip
     for turn in range(len(parameters)):
         turned = "&".join(parameters[turn:] + parameters[:turn])
         assert parse_relay_pairing(f" wc:{TOPIC}@2?{turned}\n") == expected
@@ -182,37 +168,26 @@ def test_a_uri_that_cannot_be_used_is_refused_with_a_reason(uri: str, reason: st
     assert KEY.hex() not in str(refusal.value)
 
 
-def test_a_wallet_needs_the_relay_that_its_uri_does_not_name() -> None:
+def test_a_wallet_needs_a_relay_that_can_be_used_and_a_uri_of_its_generation_that_has_not_expired() -> None:
     with pytest.raises(BadPairingError, match="give relay_url"):
         Wallet.from_uri(URI_2)
-
-
-@pytest.mark.parametrize("relay", ["", "relay.example", "ftp://relay.example", "wss://relay.example?a=b"])
-def test_a_relay_url_that_cannot_be_used_is_refused(relay: str) -> None:
-    with pytest.raises(BadPairingError):
-        Wallet.from_uri(URI_2, relay_url=relay)
-    with pytest.raises(BadPairingError):
-        Dapp(relay, name="Example Dapp", generation="2.x")
-
-
-def test_a_uri_that_has_expired_is_refused() -> None:
-    past = RelayPairing(KEY, int(time.time()) - 1)
-
+    for relay in ("", "relay.example", "ftp://relay.example", "wss://relay.example?a=b"):
+        with pytest.raises(BadPairingError):
+            Wallet.from_uri(URI_2, relay_url=relay)
+        with pytest.raises(BadPairingError):
+            Dapp(relay, name="Example Dapp", generation="2.x")
     with pytest.raises(BadPairingError, match="expired"):
-        Wallet.from_uri(past.uri, relay_url=RELAY)
-
-
-@each_row("generation", ["plain", "0.7", "1.x"])
-def test_a_uri_of_another_generation_than_the_one_asked_for_is_refused(generation: Any) -> None:
-    with pytest.raises(BadPairingError, match=r"generation 2\.x, not"):
-        Wallet.from_uri(URI_2, relay_url=RELAY, generation=generation)
+        Wallet.from_uri(RelayPairing(KEY, int(time.time()) - 1).uri, relay_url=RELAY)
+    others: tuple[Generation, ...] = ("plain", "0.7", "1.x")
+    for generation in others:
+        with pytest.raises(BadPairingError, match=r"generation 2\.x, not"):
+            Wallet.from_uri(URI_2, relay_url=RELAY, generation=generation)
     with pytest.raises(BadPairingError, match=r"not 2\.x"):
         Wallet.from_uri(OLDER, generation="2.x")
 
 
 def test_a_pairing_of_2x_names_no_bridge() -> None:
     dapp = Dapp(RELAY, name="Example Dapp", generation="2.x")
-
     with pytest.raises(UnsupportedError, match="use uri"):
         dapp.pairing  # noqa: B018
     with pytest.raises(UnsupportedError, match="names no bridge"):

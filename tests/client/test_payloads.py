@@ -1,5 +1,7 @@
 """Approvals, requests and answers of other clients, and namespaces of generation 2.x."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,52 +20,49 @@ SOLANA = "solana:4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZ"
 @each_row(("chain_id", "read"), [(1, 1), (None, None), ("5", 5), ("0x89", 137), (2**80, 2**80)])
 def test_chain_ids_are_read_however_wallets_write_them(chain_id: Any, read: int | None) -> None:
     approval = read_approval({"approved": True, "accounts": ["0xab"], "chainId": chain_id, "peer": "Wallet"})
-
     assert (approval.accounts, approval.chain_id) == (("0xab",), read)
     assert approval.content["peer"] == "Wallet"
 
 
 @each_row(
-    ("content", "failure"),
+    ("read", "content", "failure", "reason"),
     [
-        ({"approved": 1}, RejectedError),
-        ({"accounts": ["0xab"]}, RejectedError),
-        (["approved"], BadPayloadError),
-        ({"approved": True, "accounts": "0xab"}, BadPayloadError),
-        ({"approved": True, "accounts": [1]}, BadPayloadError),
-        ({"approved": True, "accounts": [], "chainId": "main"}, BadPayloadError),
-        ({"approved": True, "accounts": [], "chainId": True}, BadPayloadError),
+        (read_approval, {"approved": 1}, RejectedError, "."),
+        (read_approval, {"accounts": ["0xab"]}, RejectedError, "."),
+        (read_approval, ["approved"], BadPayloadError, "."),
+        *((read_approval, {"approved": True, **content}, BadPayloadError, ".") for content in (
+            {"accounts": "0xab"}, {"accounts": [1]}, {"accounts": [], "chainId": "main"},
+            {"accounts": [], "chainId": True},
+        )),
+        *((partial(read_request, "call"), content, BadPayloadError, ".") for content in (
+            None, "eth_sign", {}, {"method": 1}, {"method": "eth_sign", "id": [1]},
+        )),
+        *((read_result, content, BadPayloadError, ".") for content in (
+            None, [], {}, {"approved": True}, {"error": "text"},
+        )),
+        *((read_namespaces, {"namespaces": content}, BadPayloadError, "approval") for content in (
+            None, {}, [], {"EIP": {"accounts": [], "methods": [], "events": []}},
+            {"eip155": {"accounts": [ACCOUNT], "methods": [], "events": []}},
+            {"eip155": {"accounts": "all", "methods": [], "events": []}},
+            {"eip155": {"accounts": [], "methods": [1], "events": []}},
+            {"eip155": {"accounts": [], "methods": []}},
+        )),
+        (first_chain, {"eip155": {"accounts": []}}, BadPayloadError, "no chain"),
     ],
-)
-def test_an_answer_without_approval_is_a_rejection_and_a_malformed_one_is_refused(
-    content: Any, failure: type[Exception]
+)  # fmt: skip
+def test_an_answer_without_approval_is_a_rejection_and_what_is_malformed_is_refused(
+    read: Callable[[Any], object], content: Any, failure: type[Exception], reason: str
 ) -> None:
-    with pytest.raises(failure):
-        read_approval(content)
+    with pytest.raises(failure, match=reason):
+        read(content)
 
 
-def test_a_request_without_parameters_has_none() -> None:
+def test_requests_and_results_are_read_in_every_form() -> None:
     call = read_request("call", {"jsonrpc": "2.0", "id": "one", "method": "eth_accounts"})
-
     assert (call.method, call.params, call.request_id) == ("eth_accounts", [], "one")
-
-
-@each_row("content", [None, "eth_sign", {}, {"method": 1}, {"method": "eth_sign", "id": [1]}])
-def test_malformed_request_is_refused(content: Any) -> None:
-    with pytest.raises(BadPayloadError):
-        read_request("call", content)
-
-
-@each_row(
-    ("content", "result"),
-    [
-        ({"approved": True, "result": "0xab"}, "0xab"),
-        ({"id": 1, "jsonrpc": "2.0", "result": None}, None),
-        ({"result": {"error": "in it"}, "error": None}, {"error": "in it"}),
-    ],
-)
-def test_results_are_read_in_every_form(content: Any, result: Any) -> None:
-    assert read_result(content) == result
+    assert read_result({"approved": True, "result": "0xab"}) == "0xab"
+    assert read_result({"id": 1, "jsonrpc": "2.0", "result": None}) is None
+    assert read_result({"result": {"error": "in it"}, "error": None}) == {"error": "in it"}
 
 
 @each_row(
@@ -79,14 +78,7 @@ def test_results_are_read_in_every_form(content: Any, result: Any) -> None:
 def test_errors_are_read_in_every_form(content: Any, code: int, message: str, data: Any) -> None:
     with pytest.raises(CallFailedError) as failure:
         read_result(content)
-
     assert (failure.value.code, failure.value.message, failure.value.data) == (code, message, data)
-
-
-@each_row("content", [None, [], {}, {"approved": True}, {"error": "text"}])
-def test_a_status_that_says_nothing_is_refused(content: Any) -> None:
-    with pytest.raises(BadPayloadError):
-        read_result(content)
 
 
 def scope(*chains: str, methods: Any = ("personal_sign",), events: Any = ("chainChanged",)) -> dict[str, Any]:
@@ -112,7 +104,6 @@ def test_an_address_is_approved_on_the_chain_and_on_the_chains_that_the_dapp_req
 def test_an_account_may_name_its_chain() -> None:
     accounts = [f"eip155:137:{ACCOUNT}", f"{SOLANA}:7S3P4HxJpyyigGzodYwHtCxZyUQe9JiBMHyRWXArAaKv"]
     proposal = {"optionalNamespaces": {"eip155:137": scope(), "solana": scope(SOLANA, methods=["signAll"])}}
-
     given = approved(proposal, accounts, 1)
 
     assert given["eip155"]["chains"] == ["eip155:137"]
@@ -123,83 +114,43 @@ def test_an_account_may_name_its_chain() -> None:
 @each_row("wrong", [None, [], {"eip155": []}, {"eip155": {"methods": "all", "chains": [1]}}])
 def test_a_faulty_namespace_in_a_proposal_is_skipped(wrong: Any) -> None:
     given = approved({"requiredNamespaces": wrong, "optionalNamespaces": wrong}, [ACCOUNT], 1)
-
-    assert given["eip155"] == {
-        "chains": ["eip155:1"],
-        "accounts": [f"eip155:1:{ACCOUNT}"],
-        "methods": [],
-        "events": [],
-    }
+    scope = {"chains": ["eip155:1"], "accounts": [f"eip155:1:{ACCOUNT}"], "methods": [], "events": []}
+    assert given["eip155"] == scope
 
 
 def test_an_approval_has_each_address_once_and_the_first_chain_of_ethereum_if_any() -> None:
     ids = [f"eip155:10:{ACCOUNT}", f"eip155:1:{ACCOUNT}", f"eip155:1:{OTHER}"]
-
     approval = read_namespaces({"namespaces": {"eip155": {"accounts": ids, "methods": [], "events": []}}})
     elsewhere = {"solana": {"accounts": [f"{SOLANA}:key"], "methods": [], "events": []}}
 
     assert (approval.accounts, approval.chain_id) == ((ACCOUNT, OTHER), 10)
     assert approval.namespaces["eip155"]["accounts"] == ids
     assert read_namespaces({"namespaces": elsewhere}).chain_id is None
-    with pytest.raises(BadPayloadError, match="no chain"):
-        first_chain({"eip155": {"accounts": []}})
 
 
-@each_row(
-    "namespaces",
-    [
-        None,
-        {},
-        [],
-        {"EIP": {"accounts": [], "methods": [], "events": []}},
-        {"eip155": {"accounts": [ACCOUNT], "methods": [], "events": []}},
-        {"eip155": {"accounts": "all", "methods": [], "events": []}},
-        {"eip155": {"accounts": [], "methods": [1], "events": []}},
-        {"eip155": {"accounts": [], "methods": []}},
-    ],
-)
-def test_an_approval_that_cannot_be_read_is_a_bad_payload(namespaces: Any) -> None:
-    with pytest.raises(BadPayloadError, match="approval"):
-        read_namespaces({"namespaces": namespaces})
+def test_a_dapp_asks_for_sound_namespaces_as_they_are() -> None:
+    wrong: list[Any] = [
+        {}, {"eip155": scope("1")}, {"eip155": scope()}, {"e": scope("eip155:1")}, {"eip155": "eip155:1"},
+        {"eip155": scope("eip155:1", methods=[1])}, {"eip155": {"chains": ["eip155:1"], "events": []}},
+    ]  # fmt: skip
+    for namespaces in wrong:
+        with pytest.raises(ValueError, match="must"):
+            Dapp("https://relay.example", name="Example Dapp", generation="2.x", namespaces=namespaces)
+    sound: list[Any] = [ETHEREUM, {"eip155:10": {"methods": [], "events": []}}]
+    for namespaces in sound:
+        assert sound_proposal(namespaces) == namespaces
 
 
-@each_row(
-    "namespaces",
-    [
-        {},
-        {"eip155": scope("1")},
-        {"eip155": scope()},
-        {"e": scope("eip155:1")},
-        {"eip155": scope("eip155:1", methods=[1])},
-        {"eip155": {"chains": ["eip155:1"], "events": []}},
-        {"eip155": "eip155:1"},
-    ],
-)
-def test_a_dapp_asks_for_sound_namespaces(namespaces: Any) -> None:
-    with pytest.raises(ValueError, match=r"must"):
-        Dapp("https://relay.example", name="Example Dapp", generation="2.x", namespaces=namespaces)
-
-
-@each_row("namespaces", [ETHEREUM, {"eip155:10": {"methods": [], "events": []}}])
-def test_sound_namespaces_are_asked_for_as_they_are(namespaces: Any) -> None:
-    assert sound_proposal(namespaces) == namespaces
-
-
-@each_row(
-    ("namespaces", "chain"),
-    [
-        (ETHEREUM, "eip155:1"),
-        ({"eip155:10": {}}, "eip155:10"),
-        ({"eip155": {"chains": ["eip155:1"], "accounts": [f"eip155:5:{ACCOUNT}"]}}, "eip155:5"),
-    ],
-)
-def test_a_call_is_for_the_first_chain(namespaces: Any, chain: str) -> None:
-    assert first_chain(namespaces) == chain
+def test_a_call_is_for_the_first_chain() -> None:
+    assert first_chain(ETHEREUM) == "eip155:1"
+    assert first_chain({"eip155:10": {}}) == "eip155:10"
+    assert (
+        first_chain({"eip155": {"chains": ["eip155:1"], "accounts": [f"eip155:5:{ACCOUNT}"]}}) == "eip155:5"
+    )
 
 
 def test_a_session_allows_the_methods_of_a_namespace_on_the_chains_of_its_accounts() -> None:
     given = approved({"optionalNamespaces": {"eip155": scope("eip155:1")}}, [ACCOUNT], 1)
-
     assert allows_call(given, "eip155:1", "personal_sign")
     assert not allows_call(given, "eip155:1", "eth_sign")
     assert not allows_call(given, "eip155:10", "personal_sign")
