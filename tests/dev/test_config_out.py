@@ -78,15 +78,11 @@ def test_a_file_a_directory_or_a_pipe_that_is_somebody_elses_stays(tmp_path: Pat
     assert "No such file or directory: name another file" in refused(tmp_path / "nowhere" / "dev.json")
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary files go."""
+def test_the_directory_of_a_killed_process_goes_with_the_next_process_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
-
-
-def test_the_directory_of_a_killed_process_goes_with_the_next_process_and_nothing_else(place: Path) -> None:
-    others = [place / f"{PREFIX}somebody's", place / f"{PREFIX}link", place / f"{PREFIX}file"]
+    others = [tmp_path / f"{PREFIX}somebody's", tmp_path / f"{PREFIX}link", tmp_path / f"{PREFIX}file"]
     target = ThrowawayDirectory("other-")
     others[0].mkdir()  # without a lock
     others[1].symlink_to(target.path)
@@ -98,7 +94,7 @@ print(ThrowawayDirectory({PREFIX!r}).path, flush=True)
 time.sleep(600)
 """
     command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, env={"TMPDIR": str(place)}, stdout=subprocess.PIPE, text=True) as other:
+    with subprocess.Popen(command, env={"TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         theirs = Path(other.stdout.readline().strip())
         (theirs / "data").mkdir()
@@ -109,47 +105,31 @@ time.sleep(600)
 
     remove_left_over(PREFIX)
 
-    assert sorted(place.iterdir()) == sorted([*others, target.path, mine.path])
+    assert sorted(tmp_path.iterdir()) == sorted([*others, target.path, mine.path])
     for each in (mine, mine, target):
         each.remove()
-    assert sorted(place.iterdir()) == sorted(others)
+    assert sorted(tmp_path.iterdir()) == sorted(others)
 
 
-@pytest.fixture
-async def handlers(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], None]]:
-    """The handlers that were registered, by signal."""
-    found: dict[int, Callable[[], None]] = {}
-    monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", found.__setitem__)
-    return found
-
-
-@pytest.fixture
-def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The exits that were made at once."""
+async def test_signals_stop_and_a_second_ctrl_c_removes_what_is_not_kept_and_exits(
+    monkeypatch: pytest.MonkeyPatch, pass_time: PassTime
+) -> None:
+    handlers: dict[int, Callable[[], None]] = {}
     done: list[str] = []
+    monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", handlers.__setitem__)
     monkeypatch.setattr(os, "_exit", lambda code: done.append(f"exit {code}"))
-    return done
+    stop_of_server, stop_of_dev = asyncio.Event(), asyncio.Event()
 
-
-async def test_a_second_ctrl_c_removes_what_is_not_kept_and_exits(
-    handlers: dict[int, Callable[[], None]], done: list[str], pass_time: PassTime
-) -> None:
-    stop = asyncio.Event()
-    stop_at_signals(stop, lambda: done.append("removed"))
-    handlers[signal.SIGINT]()
-    handlers[signal.SIGINT]()  # the same key, passed on by the program that runs this one
-    assert (stop.is_set(), done) == (True, [])
-    await pass_time(1.0)
-    handlers[signal.SIGINT]()
-    assert done == ["removed", "exit 130"]
-
-
-async def test_a_server_finishes_whatever_comes(
-    handlers: dict[int, Callable[[], None]], done: list[str], pass_time: PassTime
-) -> None:
-    stop = asyncio.Event()
-    stop_at_signals(stop, None)
+    stop_at_signals(stop_of_server, None)  # it finishes whatever comes
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGINT):
         handlers[number]()
         await pass_time(1.0)
-    assert (stop.is_set(), done) == (True, [])
+    assert (stop_of_server.is_set(), done) == (True, [])
+
+    stop_at_signals(stop_of_dev, lambda: done.append("removed"))
+    handlers[signal.SIGINT]()
+    handlers[signal.SIGINT]()  # the same key, passed on by the program that runs this one
+    assert (stop_of_dev.is_set(), done) == (True, [])
+    await pass_time(1.0)
+    handlers[signal.SIGINT]()
+    assert done == ["removed", "exit 130"]
