@@ -74,7 +74,6 @@ class Written(EventStream):
 
     def __init__(self) -> None:
         self.text = ""
-        self.hurried = False
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
         self.text += bytes(data).decode()
@@ -83,7 +82,7 @@ class Written(EventStream):
         self.text += events.plain.decode()
 
     def hurry(self) -> None:
-        self.hurried = True
+        pass
 
     @property
     def ids(self) -> list[int]:

@@ -23,17 +23,11 @@ from tests.support.push_services import PushServices
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
 
-DELIVERED = Outcome(Verdict.DELIVERED)
-GONE = Outcome(Verdict.GONE, "no such token")
-BLOCKED = Outcome(Verdict.BLOCKED, "the key was deleted")
-FAILED = Outcome(Verdict.FAILED, "it answered 503")
-PAUSE_MS = 30_000
-
 
 class FakeProvider:
     """A provider with the outcome that a test gives it."""
 
-    outcome = DELIVERED
+    outcome = Outcome(Verdict.DELIVERED)
 
     async def __aenter__(self) -> Self:
         return self
@@ -49,37 +43,32 @@ class FakeProvider:
 
 
 async def test_a_block_of_one_lane_stops_no_other_and_ends_once_a_token_of_its_own_was_judged() -> None:
-    provider = FakeProvider()
+    delivered, gone = Outcome(Verdict.DELIVERED), Outcome(Verdict.GONE, "no such token")
+    blocked, failed = Outcome(Verdict.BLOCKED, "the key was deleted"), Outcome(Verdict.FAILED, "503")
+    provider, pause_ms = FakeProvider(), 30_000
     sender = ProviderSender("fake", provider)
-    body = orjson.dumps({"title": "Bank", "body": "Prices fall"})
-    apple, google = (
-        OutgoingMessage("device.7", "fake:a:b:c", body, DEVICE, lane=f"fake https://{name}.test")
-        for name in ("apple", "google")
-    )
+    apple, google = "fake https://apple.test", "fake https://google.test"
+
     with capture_logs() as logs:
-        provider.outcome = BLOCKED
-        assert await sender.send(apple, 0) == BLOCKED
-        provider.outcome = FAILED
-        assert await sender.send(apple, PAUSE_MS) == FAILED
-        provider.outcome = BLOCKED
-        assert await sender.send(apple, PAUSE_MS) == BLOCKED
-        provider.outcome = DELIVERED
-
-        assert await sender.send(google, PAUSE_MS) == DELIVERED
-        assert await sender.send(apple, PAUSE_MS + 1) == BLOCKED
-        assert sender.blocked == {"fake https://apple.test": "the key was deleted"}
-
-        provider.outcome = BLOCKED
-        await sender.send(google, PAUSE_MS + 2)
-        assert sender.blocked.keys() == {"fake https://apple.test", "fake https://google.test"}
-        provider.outcome = GONE
-        assert await sender.send(apple, 2 * PAUSE_MS) == GONE
-        assert sender.blocked.keys() == {"fake https://google.test"}
+        for lane, now_ms, answer, outcome, lanes in (
+            (apple, 0, blocked, blocked, [apple]),
+            (apple, pause_ms, failed, failed, [apple]),
+            (apple, pause_ms, blocked, blocked, [apple]),
+            (google, pause_ms, delivered, delivered, [apple]),
+            (apple, pause_ms + 1, delivered, blocked, [apple]),
+            (google, pause_ms + 2, blocked, blocked, [apple, google]),
+            (apple, 2 * pause_ms, gone, gone, [google]),
+        ):
+            provider.outcome = answer
+            body = orjson.dumps({"title": "Bank", "body": "Prices fall"})
+            message = OutgoingMessage("device.7", "fake:a:b:c", body, DEVICE, lane=lane)
+            assert await sender.send(message, now_ms) == outcome
+            assert sender.blocked == dict.fromkeys(lanes, "the key was deleted")
 
     assert [(line["event"], line["lane"]) for line in logs] == [
-        ("push_provider_blocked", "fake https://apple.test"),
-        ("push_provider_blocked", "fake https://google.test"),
-        ("push_provider_works_again", "fake https://apple.test"),
+        ("push_provider_blocked", apple),
+        ("push_provider_blocked", google),
+        ("push_provider_works_again", apple),
     ]
 
 

@@ -135,31 +135,18 @@ async def test_a_server_that_sends_noise_never_makes_a_request_wait_for_ever(see
             await client.request(HEADERS, b"body")
 
 
-async def test_closing_ends_an_attempt_to_connect() -> None:
-    has_come = asyncio.Event()
-
-    async def serve(reader: Reader, _: Writer) -> None:
-        has_come.set()
-        while await reader.read(65_536):
-            pass
-
-    async with client_of(serve) as client:
-        request = asyncio.create_task(client.request(HEADERS, b""))
-        await has_come.wait()
-        await client.__aexit__(None, None, None)
-
-        with pytest.raises(Http2Error, match="the client was closed"):
-            await request
-
-
-async def test_a_server_that_does_not_close_is_left_after_a_second() -> None:
+@pytest.mark.parametrize("closes", [True, False])
+async def test_closing_ends_a_request_and_leaves_a_server_that_does_not_close(closes: bool) -> None:
     asked, may_end = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: Reader, writer: Writer) -> None:
-        await begin(writer)
-        await reader.read(65_536)
-        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        if not closes:
+            await begin(writer)
+            await reader.read(65_536)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
         asked.set()
+        while closes and await reader.read(65_536):
+            pass
         await may_end.wait()
 
     async with client_of(serve) as client:

@@ -19,7 +19,6 @@ from tests.support.waiting import eventually
 from tests.support.webhook_receiver import open_receiver
 from tests.support.webpush_service import Browser, WebPushService, hang, reset, status, web_push_service
 
-GUARDED = replace(WEB_PUSH, allow_private=False)
 DELIVERED = Outcome(Verdict.DELIVERED, status=201)
 
 
@@ -79,21 +78,18 @@ async def test_the_time_to_live_is_within_what_services_take(pushing: Pushing) -
         assert pushing.service.accepted[-1].headers["TTL"] == sent
 
 
-async def test_a_repeat_replaces_the_message_that_waits_and_another_does_not(pushing: Pushing) -> None:
-    for message_id in ("m.1", "m.1", "m.2"):
-        await pushing.push(replace(WEB_NOTICE, message_id=message_id))
+async def test_a_repeat_replaces_the_message_that_waits_and_no_two_share_a_key_or_a_salt(
+    pushing: Pushing,
+) -> None:
+    await asyncio.gather(*(pushing.push(replace(WEB_NOTICE, message_id="m.1")) for _ in range(20)))
+    await pushing.push(replace(WEB_NOTICE, message_id="m.2"))
 
-    assert len(pushing.service.accepted) == 3
+    accepted = pushing.service.accepted
     waiting = [pushing.browser.read(push.body)["id"] for push in pushing.service.waiting()]
     assert waiting == ["m.1", "m.2"]
-    assert all((push.topic or "").isalnum() for push in pushing.service.accepted)
-
-
-async def test_no_two_messages_share_a_key_or_a_salt(pushing: Pushing) -> None:
-    await asyncio.gather(*(pushing.push() for _ in range(20)))
-
-    assert len({push.body[:16] for push in pushing.service.accepted}) == 20
-    assert len({push.body[21:86] for push in pushing.service.accepted}) == 20
+    assert all((push.topic or "").isalnum() for push in accepted)
+    assert len({push.body[:16] for push in accepted}) == len(accepted) == 21
+    assert len({push.body[21:86] for push in accepted}) == 21
 
 
 async def test_a_token_is_shared_until_it_has_to_be_renewed(pushing: Pushing, clock: ManualClock) -> None:
@@ -167,26 +163,21 @@ async def test_a_service_that_says_nothing_is_given_up(pushing: Pushing, pass_ti
     assert await unanswered == Outcome(Verdict.FAILED, "no answer in time")
 
 
-@each_row("host", ["127.0.0.1", "inside.test"])
-async def test_an_endpoint_inside_the_network_is_not_connected_to(clock: ManualClock, host: str) -> None:
-    token = Browser().subscribe(WebPushService(clock)).replace("/push/", f"https://{host}/push/", 1)
+async def test_an_endpoint_inside_the_network_or_without_tls_is_not_connected_to(
+    clock: ManualClock, service: WebPushService
+) -> None:
+    plain = Browser().subscribe(service)
+    guarded = replace(WEB_PUSH, allow_private=False)
 
-    async with WebPushProvider(GUARDED, clock, look_up=lambda host: ["127.0.0.1"]) as provider:
-        outcome = await provider.push(token, WEB_NOTICE)
+    async with WebPushProvider(guarded, clock, look_up=lambda host: ["127.0.0.1"]) as provider:
+        for host in ("127.0.0.1", "inside.test"):
+            outcome = await provider.push(plain.replace(service.origin, f"https://{host}", 1), WEB_NOTICE)
+            assert outcome == Outcome(Verdict.REFUSED, "the address 127.0.0.1 is not public (loopback)")
 
-    assert outcome == Outcome(Verdict.REFUSED, "the address 127.0.0.1 is not public (loopback)")
-
-
-async def test_plain_http_is_for_development(clock: ManualClock, service: WebPushService) -> None:
-    token = Browser().subscribe(service)
-    provider = WebPushProvider(GUARDED, clock)
-
-    with pytest.raises(ValueError, match="must be an https URL"):
-        provider.checked_token(token)
-    async with provider:
-        outcome = await provider.push(token, WEB_NOTICE)
-
-    assert outcome == Outcome(Verdict.REFUSED, "the subscription's endpoint must be an https URL")
+        with pytest.raises(ValueError, match="must be an https URL"):
+            provider.checked_token(plain)
+        told = "the subscription's endpoint must be an https URL"
+        assert await provider.push(plain, WEB_NOTICE) == Outcome(Verdict.REFUSED, told)
     assert service.received == []
 
 
