@@ -67,7 +67,6 @@ class AdminClient(ServerClient):
         return {entry["account"]: entry["notification_types"] for entry in answer.json["subscribers"]}
 
     async def notify(self, project_id: str, secret: str, type_id: str, *accounts: str, **more: Any) -> Answer:
-        """Publish as the app's backend does."""
         notification = {"type": type_id, "title": "Title", "body": "Body"}
         fields = {"notification": notification, "accounts": accounts, **more}
         headers = {"Authorization": f"Bearer {secret}"}

@@ -151,8 +151,6 @@ _STATUSES = {
 
 @dataclass(frozen=True, slots=True)
 class ReceivedNotification:
-    """A valid, authenticated request."""
-
     connection: Http2ServerConnection
     device_token: str
     headers: dict[str, str]
@@ -229,7 +227,6 @@ ApnsAnswer = Callable[[ApnsService, ServerStream], None]
 
 
 def taken(_: ApnsService, stream: ServerStream) -> None:
-    """Accept the notification."""
     stream.respond(200, {"apns-id": stream.headers.get("apns-id", "")}, b"")
 
 
@@ -243,12 +240,10 @@ def hold(service: ApnsService, stream: ServerStream) -> None:
 
 
 def reset(_: ApnsService, stream: ServerStream) -> None:
-    """Reset the stream."""
     stream.reset()
 
 
 def abort(_: ApnsService, stream: ServerStream) -> None:
-    """Abort the connection without an answer."""
     stream.connection.abort()
 
 
@@ -263,7 +258,6 @@ def refusal(reason: str, **headers: str) -> ApnsAnswer:
 async def running_apns_service(
     tls: ssl.SSLContext, clock: Clock, *, max_streams: int = 1_000
 ) -> AsyncIterator[ApnsService]:
-    """Run the service on a free port of loopback until the end of the block."""
     service = ApnsService(clock, max_streams)
     tls.set_alpn_protocols(["h2"])
     loop = asyncio.get_running_loop()

@@ -18,15 +18,12 @@ from tests.support.waiting import eventually
 
 
 def pointers(problem: Mapping[str, Any]) -> list[str]:
-    """Where the faults are that the problem names."""
     assert all(fault.keys() == {"pointer", "detail"} and fault["detail"] for fault in problem["errors"])
     return [fault["pointer"] for fault in problem["errors"]]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Everything that came back."""
-
     status: int
     headers: CIMultiDictProxy[str]
     body: bytes
@@ -84,8 +81,6 @@ async def ask(
 
 @dataclass(frozen=True, slots=True)
 class ServerClient:
-    """Speaks to one server."""
-
     server: RunningServer
 
     @property
@@ -118,8 +113,6 @@ _PATIENCE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RawConnection:
-    """A connection that sends exactly the given bytes."""
-
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
@@ -146,7 +139,6 @@ class RawConnection:
 
 @asynccontextmanager
 async def raw_connection(server: RunningServer) -> AsyncIterator[RawConnection]:
-    """A fresh connection, closed at the end of the block."""
     reader, writer = await asyncio.open_connection("127.0.0.1", URL(server.url).port)
     try:
         yield RawConnection(reader, writer)
@@ -157,7 +149,6 @@ async def raw_connection(server: RunningServer) -> AsyncIterator[RawConnection]:
 
 
 async def ask_raw(server: RunningServer, request: bytes) -> Answer:
-    """The first answer to these bytes, on a connection of their own."""
     async with raw_connection(server) as connection:
         await connection.send(request)
         return await connection.answer(to_head=request.startswith(b"HEAD "))
@@ -183,7 +174,6 @@ async def figure(server: RunningServer, name: str) -> float:
 
 
 async def until_waiting(server: RunningServer, clients: int) -> None:
-    """Return once exactly so many clients wait in long polls."""
 
     async def reached() -> bool:
         return await figure(server, "waiting_clients") == clients
@@ -192,7 +182,6 @@ async def until_waiting(server: RunningServer, clients: int) -> None:
 
 
 async def until_delivered(server: RunningServer) -> None:
-    """Return once no webhook is owed any more."""
 
     async def nothing_owed() -> bool:
         # On PostgreSQL a server that took long to count shows that figure for a while.

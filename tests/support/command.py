@@ -24,8 +24,6 @@ _STOP_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A command that has ended."""
-
     exit_code: int
     out: str
     err: str
@@ -54,7 +52,6 @@ class RunningCommand:
         return _text(self.err)
 
     def finished(self, within_seconds: float = 60.0) -> Finished:
-        """Wait for its end. Raises TimeoutExpired."""
         return Finished(self.process.wait(within_seconds), _text(self.out), _text(self.err))
 
 

@@ -32,8 +32,6 @@ async def sign_out_all(server: RunningServer) -> int:
 
 @dataclass
 class ConsoleClient:
-    """One window of a browser at a server's console."""
-
     server: RunningServer
     cookies: dict[str, str] = field(default_factory=dict)
 
@@ -84,13 +82,11 @@ class ConsoleClient:
 
     @property
     def cookie(self) -> dict[str, str]:
-        """The header field with the cookies, if there are any."""
         text = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         return {"Cookie": text} if text else {}
 
     @asynccontextmanager
     async def stream(self, path: str, **headers: str) -> AsyncIterator[aiohttp.StreamReader]:
-        """The events of a stream, until the end of the block."""
         sent = {**self.cookie, **headers}
         endless = aiohttp.ClientTimeout(total=None)  # a test may move time past any timeout
         async with self.server.client.get(
@@ -132,7 +128,6 @@ def found(pattern: str, page: str) -> str:
 
 
 def words(markup: str) -> str:
-    """The text between the tags."""
     return " ".join(re.sub(r"<[^>]*>", " ", markup).split())
 
 
@@ -146,7 +141,6 @@ def check_texts(page: str, *shown: str, hidden: tuple[str, ...] = ()) -> None:
 
 
 async def make_project(console: ConsoleClient, project_id: str, *types: str, name: str = "App") -> None:
-    """Create a project with these types."""
     await console.send("/console/projects", "create", name=name, project_id=project_id)
     for type_id in types:
         path = f"/console/projects/{project_id}"

@@ -30,8 +30,6 @@ _ENOUGH = 25
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """A row, and its operation in the document."""
-
     row: Route
     pattern: re.Pattern[str]
     responses: Mapping[str, Any]
@@ -105,7 +103,6 @@ class Description:
 
 @cache
 def description() -> Description:
-    """The description of every route that a server can have."""
     return Description()
 
 

@@ -32,7 +32,6 @@ PRAGMA journal_mode = WAL;
 
 
 def make_notes_file(directory: Path) -> Path:
-    """An SQLite file with the tables."""
     file = directory / "notes.sqlite3"
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript(_SQLITE_TABLES)
@@ -63,7 +62,6 @@ CREATE TABLE processes (
 
 
 async def notes_url(server: PostgresServer) -> str:
-    """The URL of a PostgreSQL database with the tables, empty."""
     return await server.database("notes", lambda connection: connection.execute(_POSTGRES_TABLES))
 
 

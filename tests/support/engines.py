@@ -137,7 +137,6 @@ class Databases:
             self._idle[url] = kept
 
     def close(self) -> None:
-        """End the connections that were kept."""
         for kept in self._idle.values():
             self.loop.run(kept.close())
         self.loop.stop()
@@ -164,13 +163,11 @@ def settings_over(data_dir: Path) -> Settings:
 
 
 def engine_environment(data_dir: Path) -> dict[str, str]:
-    """Variables of the environment that name it."""
     return {f"BRIDGE_{name.upper()}": value for name, value in engine_settings(data_dir).items()}
 
 
 @contextmanager
 def database_kept(data_dir: Path) -> Iterator[None]:
-    """Keep the database of a server over the data directory during the block."""
     with _in_use[0].used(data_dir) if _in_use else nullcontext():
         yield
 

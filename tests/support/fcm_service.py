@@ -95,11 +95,9 @@ class FcmService:
         }
 
     def revoke_tokens(self) -> None:
-        """Revoke every access token before its expiry."""
         self._live.clear()
 
     async def grant(self, request: web.Request) -> web.StreamResponse:
-        """Handle a request to the token endpoint."""
         form = await request.post()
         self.token_requests += 1
         if self.token_script:
@@ -118,7 +116,6 @@ class FcmService:
         )
 
     async def send(self, request: web.Request) -> web.StreamResponse:
-        """Handle a request to `messages:send`."""
         body = await request.read()
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if self._live.get(bearer, 0) <= self._clock.now_ms():
@@ -149,8 +146,6 @@ class FcmService:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """A message with a valid access token."""
-
     access_token: str
     message: dict[str, Any]
 
@@ -159,7 +154,6 @@ FcmAnswer = Callable[[FcmService, web.Request], Awaitable[web.StreamResponse]]
 
 
 async def taken(service: FcmService, _: web.Request) -> web.Response:
-    """Accept the message."""
     number = len(service.received)
     return web.json_response({"name": f"projects/{service.project_id}/messages/0:{number}"})
 
@@ -168,7 +162,6 @@ hang, reset = fakes.hang, fakes.reset
 
 
 def refusal(error_code: str, error_text: str | None = None, **headers: str) -> FcmAnswer:
-    """Refuse with one of FCM's error codes."""
     status, general, usual_text = _REFUSALS[error_code]
 
     async def answer(_: FcmService, __: web.Request) -> web.Response:
@@ -178,7 +171,6 @@ def refusal(error_code: str, error_text: str | None = None, **headers: str) -> F
 
 
 def invalid_token() -> FcmAnswer:
-    """Refuse the registration token as malformed."""
     return refusal("INVALID_ARGUMENT", "The registration token is not a valid FCM registration token")
 
 
@@ -192,7 +184,6 @@ def answered(status: int, document: object = None, **headers: str) -> FcmAnswer:
 
 
 def unauthenticated() -> web.Response:
-    """The answer to an invalid access token."""
     text = "Request had invalid authentication credentials. Expected OAuth 2 access token."
     return _error(401, "UNAUTHENTICATED", text)
 
@@ -205,7 +196,6 @@ def rsa_key() -> RSA.RsaKey:
 
 @asynccontextmanager
 async def running_fcm_service(clock: Clock) -> AsyncIterator[FcmService]:
-    """Run the service on a free port of loopback until the end of the block."""
     service = FcmService(clock)
     app = web.Application()
     app.router.add_post("/token", service.grant)

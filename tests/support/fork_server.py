@@ -107,7 +107,6 @@ def _take_streams(descriptors: list[int]) -> None:
 
 
 def _leave_server(sockets: Iterable[socket.socket], pipe: Iterable[int]) -> None:
-    """In a forked process, undo what the server needs."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -118,7 +117,6 @@ def _leave_server(sockets: Iterable[socket.socket], pipe: Iterable[int]) -> None
 
 
 def _report_ended(children: dict[int, socket.socket]) -> None:
-    """Send the exit codes of processes that have ended."""
     for pid in list(children):
         found, status = os.waitpid(pid, os.WNOHANG)
         if found:

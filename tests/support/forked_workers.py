@@ -41,7 +41,6 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the modules into their order."""
     if (seed := config.getoption("--shuffle")) is not None:
         items[:] = shuffled(items, seed)
 

@@ -23,13 +23,11 @@ async def get_nonce(server: RunningServer) -> str:
 
 
 def sound_fields(server: RunningServer, nonce: str) -> dict[str, Any]:
-    """A sign-in message that this server accepts now."""
     domain, now_ms = server.url.removeprefix("http://"), server.clock.now_ms()
     return {"domain": domain, "uri": f"{server.url}/", "nonce": nonce, "issued_at_ms": now_ms}
 
 
 async def post_login(server: RunningServer, message: Any, signature: Any) -> Answer:
-    """A sign-in with exactly this message and signature."""
     body = orjson.dumps({"message": message, "signature": signature})
     return await ask(server, "POST", "/inbox/login", body)
 
@@ -59,7 +57,6 @@ class InboxClient(ServerClient):
     async def ask(
         self, method: str, path: str, fields: Any = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """One request below `/inbox`."""
         return await ServerClient.ask(self, method, f"/inbox{path}", fields, headers)
 
     async def subscribe(self, project_id: str, types: Sequence[Any] | None = None) -> Answer:
@@ -93,7 +90,6 @@ class InboxClient(ServerClient):
 
 
 async def sign_in(server: RunningServer, number: int = 1, **fields: Any) -> InboxClient:
-    """An account that is signed in."""
     wallet = Wallet(number)
     token = (await log_in(server, wallet, **fields)).json["token"]
     return InboxClient(server, wallet, token)
@@ -115,8 +111,6 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventReader:
-    """An open stream."""
-
     response: aiohttp.ClientResponse
 
     @property
@@ -154,7 +148,6 @@ class EventReader:
 
 @asynccontextmanager
 async def open_stream(inbox: InboxClient, query: str = "", **headers: str) -> AsyncIterator[EventReader]:
-    """A stream that has begun, until the end of the block."""
     async with inbox.server.client.get(
         f"{inbox.server.url}/inbox/stream{query}", headers={**inbox.headers, **headers}, timeout=_ENDLESS
     ) as response:
@@ -175,7 +168,6 @@ def count_stored(settings: Settings) -> int:
 
 
 async def until_stored(settings: Settings, messages: int) -> None:
-    """Return once there are so many."""
 
     async def reached() -> bool:
         return await asyncio.to_thread(count_stored, settings) == messages

@@ -166,7 +166,6 @@ class NotifyLoad:
         await asyncio.gather(*(self._call_until_refused(*each) for each in self._secrets))
 
     async def reaches(self, answers: int) -> None:
-        """Return once so many calls were answered."""
         while self.answers < answers:
             self._progress.clear()
             await self._progress.wait()
@@ -222,7 +221,6 @@ def client(
 
 
 def get(path: str = "/", *headers: str, version: str = "1.1") -> bytes:
-    """A request that has no body."""
     return "\r\n".join([f"GET {path} HTTP/{version}", "Host: bridge.example", *headers, "", ""]).encode()
 
 
@@ -236,7 +234,6 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 async def everything_from(connection: socket.socket) -> bytes:
-    """Read until the server ends the connection, from a thread."""
     return await asyncio.to_thread(read_all, connection)
 
 
@@ -249,7 +246,6 @@ class Guarded:
     limits: ConnectionLimits
 
     async def until(self, holds: Callable[[Connections], bool]) -> None:
-        """Return once this holds."""
         await eventually(lambda: holds(self.connections))
 
     async def until_known(self, connections: int) -> None:

@@ -46,7 +46,6 @@ _MODULES = PACKAGES / "node_modules"
 
 
 def _needs(module: str, what: str) -> pytest.MarkDecorator:
-    """The mark of a test that needs a package of tests/node."""
     return pytest.mark.skipif(
         not SLOW or shutil.which("node") is None or not (_MODULES / module).exists(),
         reason=f"needs Node.js and {what} of tests/node: `scripts/test --all` installs it with npm",

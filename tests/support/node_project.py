@@ -67,7 +67,6 @@ class NodeProject:
         return finished.stdout
 
     def program(self, package: str) -> str:
-        """The file of a package's command, for `run`."""
         folder = self.folder / "node_modules" / package
         programs = orjson.loads((folder / "package.json").read_bytes())["bin"]
         return str(folder / (programs if isinstance(programs, str) else next(iter(programs.values()))))
@@ -80,7 +79,6 @@ BROWSER_MARKS = [slow, needs_chromium, needs_test_runners, pytest.mark.timeout(1
 
 
 def in_browser(test: Test) -> Test:
-    """Give a test the marks of such a module."""
     for mark in BROWSER_MARKS:
         test = mark(test)
     return test

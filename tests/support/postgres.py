@@ -80,7 +80,6 @@ class PostgresServer:
         self.made: set[str] = set()
 
     def url_of(self, database: str) -> str:
-        """The URL of a database of this server."""
         return urlsplit(self.url)._replace(path=f"/{database}").geturl()
 
     async def database(
@@ -129,7 +128,6 @@ async def create(connection: Any, name: str, template: str | None = None) -> Non
 
 
 async def make_rooms(connection: Any) -> None:
-    """The tables of the rooms."""
     from bridge_server.storage.postgres.migrate import migrate  # noqa: PLC0415 - asyncpg may be missing
 
     await migrate(connection)
@@ -158,7 +156,6 @@ async def _empty(connection: Any, keep: Sequence[str]) -> None:
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Any]:
-    """A connection of asyncpg for the length of the block."""
     import asyncpg  # noqa: PLC0415 - the tests run without it where there is no PostgreSQL
 
     connection = await asyncpg.connect(url)

@@ -107,7 +107,6 @@ class PostgresCluster:
         self._output("pg_ctl", "stop", "-w", "-t", _SECONDS, "-m", mode, "-D", str(self.data))
 
     def promote(self) -> None:
-        """Have a standby take writes."""
         self._output("pg_ctl", "promote", "-w", "-t", _SECONDS, "-D", str(self.data))
 
     @property

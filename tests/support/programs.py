@@ -47,7 +47,6 @@ class ForkedProcess(subprocess.Popen[bytes]):
         return self._code_within(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code once it has ended. Raises TimeoutExpired."""
         code = self._code_within(timeout)
         if code is None:
             raise subprocess.TimeoutExpired(self.args, timeout or 0)
@@ -139,7 +138,6 @@ def fork_server() -> ForkServer:
 
 
 def close_fork_server() -> None:
-    """End the fork server, if it has started."""
     if _started.cache_info().currsize:
         _started().close()
         _started.cache_clear()

@@ -25,7 +25,6 @@ def account(number: int) -> str:
 
 
 def accounts(count: int, first: int = 1) -> list[str]:
-    """So many of them, in order."""
     return [account(number) for number in range(first, first + count)]
 
 
@@ -44,7 +43,6 @@ def beside(settings: Settings) -> Settings:
 async def subscribe(
     operator: OperatorServices, project_id: str, wanted: Iterable[str], types: Sequence[str] | None = None
 ) -> None:
-    """Subscribe accounts to these types, or to all."""
     chosen = None if types is None else tuple(TypeId(type_id) for type_id in types)
     new = [NewSubscription(parse_account(account_id), chosen) for account_id in wanted]
     await operator.subscriptions.subscribe_all(project_id, new)
@@ -60,7 +58,6 @@ async def project_with_subscribers(settings: Settings, count: int) -> str:
 
 
 async def unsubscribe(operator: OperatorServices, project_id: str, *gone: str) -> int:
-    """End subscriptions; returns how many there were."""
     keys = [parse_account(account_id).key for account_id in gone]
     return await operator.subscriptions.unsubscribe(project_id, keys)
 
@@ -85,7 +82,6 @@ class App(ServerClient):
 
     @property
     def paths(self) -> dict[str, str]:
-        """Where this project's endpoints are, by name."""
         return paths_of(self.project_id)
 
     async def post(self, fields: Any) -> Answer:
@@ -126,14 +122,12 @@ METHODS = {"notify": "POST", "audience": "POST", "lookup": "POST", "listing": "G
 
 
 def a_notification(**content: Any) -> dict[str, Any]:
-    """A valid notification, but for what is given."""
     return {"type": NEWS, "title": TITLE, "body": BODY, **content}
 
 
 async def create_app(
     server: RunningServer, operator: OperatorServices, name: str = "App", project_id: str | None = None
 ) -> App:
-    """A new project with two types."""
     project, secret = await operator.projects.create(name, project_id)
     for type_id in (NEWS, OFFERS):
         await operator.projects.add_type(project.project_id, type_id.title(), type_id)

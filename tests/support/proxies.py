@@ -134,7 +134,6 @@ def _end_client(client: asyncio.StreamWriter, server: asyncio.StreamWriter, data
 
 @asynccontextmanager
 async def open_cutting_proxy(url: str) -> AsyncIterator[CuttingProxy]:
-    """A proxy before the database of this URL, until the block is left."""
     proxy = CuttingProxy(url)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     proxy.port = server.sockets[0].getsockname()[1]

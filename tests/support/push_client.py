@@ -28,7 +28,6 @@ class PushClient(ServerClient):
         return await self.post("/new", self.fields(**fields))
 
     async def push(self, topic: str = TOPIC, message_id: str | None = None) -> Answer:
-        """Tell of the topic as a bridge does."""
         headers = {} if message_id is None else {"webhook-id": message_id}
         return await self.post("/push", {"topic": topic}, headers)
 

@@ -41,8 +41,6 @@ _NEXT: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One notification on a device."""
-
     message_id: str
     title: str
     body: str
@@ -63,7 +61,6 @@ class PushServices:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings as variables."""
         return {f"BRIDGE_{name.upper()}": str(value) for name, value in self.settings.items()}
 
     def token(self, channel: str) -> str:

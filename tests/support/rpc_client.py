@@ -38,11 +38,9 @@ class RpcClient:
     _numbers: "count[int]" = field(default_factory=lambda: count(1))
 
     async def call(self, method: str, *params: Any) -> Any:
-        """The result of one call. Raises RpcError."""
         return result_of(await self.send(self.request(method, *params)))
 
     async def error(self, method: str, *params: Any) -> RpcError:
-        """The error of one call that must fail."""
         try:
             result = await self.call(method, *params)
         except RpcError as error:
@@ -57,7 +55,6 @@ class RpcClient:
         return list(answers)
 
     async def send(self, document: Any) -> Any:
-        """The JSON that is answered to this JSON."""
         return (await self.post(orjson.dumps(document))).json
 
     async def post(
@@ -70,7 +67,6 @@ class RpcClient:
         return await ask(self.server, "POST", "/rpc", body, sent, content_type=content_type)
 
     def request(self, method: str, *params: Any) -> dict[str, Any]:
-        """A request object with an id of its own."""
         return {"jsonrpc": "2.0", "id": next(self._numbers), "method": method, "params": list(params)}
 
 

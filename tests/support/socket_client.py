@@ -22,8 +22,6 @@ PATIENCE_SECONDS = 60.0
 
 
 class HeardSocket:
-    """Reads what the server sends over one socket."""
-
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket
 
@@ -55,8 +53,6 @@ def spelled(topic: Any, kind: Any, payload: Any = "", silent: Any = True) -> str
 
 
 class SocketClient(HeardSocket):
-    """One socket of a client of generation 1.x."""
-
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         super().__init__(socket)
         self._came: deque[dict[str, Any]] = deque()
@@ -106,11 +102,9 @@ class SocketClient(HeardSocket):
         return found
 
     async def nothing(self) -> None:
-        """Make sure that no message has come."""
         assert await self.payloads(0) == []
 
     def vanish(self) -> None:
-        """Break off the connection, as a crash does."""
         connection = self.socket._response.connection
         assert connection is not None
         assert connection.transport is not None
@@ -171,8 +165,6 @@ class Identity:
 
 
 class RelayError(Exception):
-    """A call was answered with an error."""
-
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(str(error))
         self.code: int = error["code"]
@@ -186,7 +178,6 @@ class IrnClient(HeardSocket):
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         super().__init__(socket)
         self.requests: list[dict[str, Any]] = []
-        """Every request that the server has sent."""
         self._came: deque[dict[str, Any]] = deque()
         self._answers: dict[Any, dict[str, Any]] = {}
 
@@ -194,7 +185,6 @@ class IrnClient(HeardSocket):
         await self.socket.send_str(orjson.dumps(members).decode())
 
     async def ask(self, method: str, params: Any = None, *, request_id: Any = None) -> Any:
-        """The result of a call. Raises RelayError."""
         request_id = next(_ids) if request_id is None else request_id
         await self.send(id=request_id, jsonrpc="2.0", method=method, params=params)
         return await self.answer(request_id)
@@ -221,7 +211,6 @@ class IrnClient(HeardSocket):
         return await self.ask("irn_batchFetchMessages", {"topics": topics})
 
     async def request(self) -> dict[str, Any]:
-        """The next request of the server."""
         while not self._came:
             self._take(await self._next())
         return self._came.popleft()

@@ -16,8 +16,6 @@ from tests.support.waiting import eventually
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request as it came in."""
-
     connection: object
     path: str
     headers: CIMultiDictProxy[str]
@@ -44,7 +42,6 @@ class WebhookReceiver:
         return f"http://{host}:{self.port}{path}"
 
     async def got(self, count: int) -> None:
-        """Return once this many requests have come in."""
         await eventually(lambda: len(self.requests) >= count)
 
     def application(self) -> web.Application:
@@ -74,7 +71,6 @@ async def hang(receiver: WebhookReceiver, _: web.BaseRequest) -> web.Response:
 
 
 def long_body(size: int, **headers: str) -> Answer:
-    """Answer 200 with so many bytes, in pieces."""
 
     async def answer(receiver: WebhookReceiver, request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse(headers=headers)

@@ -43,8 +43,6 @@ def _vapid_key(authorization: str, audience: str, now_seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedPush:
-    """A received request, with the status of its answer."""
-
     endpoint: str
     headers: CIMultiDictProxy[str]
     body: bytes
@@ -73,7 +71,6 @@ class WebPushService:
 
     @property
     def accepted(self) -> list[ReceivedPush]:
-        """The requests that were answered 201, oldest first."""
         return [push for push in self.received if push.status == 201]
 
     def subscribe(self, p256dh: str, auth: str, application_server_key: str | None = None) -> str:
@@ -110,7 +107,6 @@ class WebPushService:
         return web.Response(status=code, text=reason, headers=headers)
 
     def _verdict(self, request: web.BaseRequest, body: bytes) -> tuple[int, str]:
-        """The status of the answer, and its reason."""
         if request.path not in self._keys:
             return 404, "no such subscription"
         if request.path in self._ended:
@@ -136,7 +132,6 @@ status, hang, reset = fakes.status, fakes.hang, fakes.reset
 
 @asynccontextmanager
 async def web_push_service(clock: Clock) -> AsyncIterator[WebPushService]:
-    """Run the service on a free port of loopback until the end of the block."""
     service = WebPushService(clock)
     runner = web.ServerRunner(web.Server(service.handle, access_log=None), shutdown_timeout=1)
     async with fakes.listening(runner) as port:
@@ -191,7 +186,6 @@ class Browser:
         return padded[:-1]
 
     def read(self, body: bytes) -> Any:
-        """The JSON that the service worker is handed."""
         return orjson.loads(self.decrypt(body))
 
 
