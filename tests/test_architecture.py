@@ -20,49 +20,51 @@ PACKAGE = Path(bridge_server.__file__).parent
 ROOT = PACKAGE.parent
 TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
 TREES = {name: ast.parse(text) for name, text in TEXTS.items()}
-BUILD_FILES = ("setup.cfg", "pyproject.toml")
 
 
-def imports(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+def imports_of(tree: ast.AST) -> set[str]:
+    """The modules that a file imports, and the names in them, with dots."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+IMPORTS = {name: imports_of(tree) for name, tree in TREES.items()}
 
 
 def test_every_module_stands_on_a_floor() -> None:
     configuration = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     contract = configuration["tool"]["importlinter"]["contracts"][0]
     on_floors = {name.strip() for layer in contract["layers"] for name in re.split("[|:]", layer)}
-
     top_names = {name.split("/")[1].removesuffix(".py") for name in TEXTS} - {"__init__"}
 
     assert {f"bridge_server.{name}" for name in top_names} - on_floors == set()
 
 
-def test_the_parts_of_web_do_not_import_the_middleware_or_the_application() -> None:
-    upward = [
-        (name, node.module)
-        for name, tree in TREES.items()
-        if name.startswith("bridge_server/web/") and not name.endswith("/serving.py")
-        for node in imports(tree)
-        if isinstance(node, ast.ImportFrom)
-        and re.match(r"bridge_server\.web\.(middleware|serving)", str(node.module))
-    ]
+def test_parts_of_web_do_not_import_what_stands_above_and_only_storage_imports_the_database() -> None:
+    parts = {name for name in IMPORTS if name.startswith("bridge_server/web/")} - {
+        "bridge_server/web/serving.py"
+    }
+    upward = {"bridge_server.web.middleware", "bridge_server.web.serving"}
+    assert {name: found for name in parts if (found := IMPORTS[name] & upward)} == {}
 
-    assert upward == []
+    drivers = {"sqlite3", "aiosqlite"}
+    others = {name for name in IMPORTS if IMPORTS[name] & drivers and "/storage/" not in name}
+    # these tell of a database that cannot be opened
+    assert others <= {f"bridge_server/cli/{name}.py" for name in ("server_run", "database_command", "backup")}
 
 
 def test_files_do_not_import_one_another_in_a_circle() -> None:
     """A module whose name is a string in another, which loads it later, counts as imported."""
-    modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in TEXTS}
+    modules = {name: name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in TEXTS}
     imported: dict[str, set[str]] = {}
-    for name, tree in TREES.items():
-        importer = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        found = set(re.findall(r'"(bridge_server[\w.]+)(?::\w+)?"', TEXTS[name]))
-        for node in imports(tree):
-            if isinstance(node, ast.ImportFrom):
-                found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
-            else:
-                found |= {alias.name for alias in node.names}
-        imported[importer] = found & modules - {importer}
+    for name, module in modules.items():
+        later = set(re.findall(r'"(bridge_server[\w.]+)(?::\w+)?"', TEXTS[name]))
+        imported[module] = (IMPORTS[name] | later) & set(modules.values()) - {module}
 
     try:
         TopologicalSorter(imported).prepare()
@@ -81,22 +83,9 @@ def test_no_class_name_stands_twice() -> None:
 
 
 def test_the_version_is_in_one_place() -> None:
-    texts = TEXTS | {name: (ROOT / name).read_text("utf-8") for name in BUILD_FILES}
+    texts = TEXTS | {name: (ROOT / name).read_text("utf-8") for name in ("setup.cfg", "pyproject.toml")}
 
     assert [name for name, text in texts.items() if VERSION in text] == ["bridge_server/kernel/version.py"]
-
-
-def test_only_storage_speaks_to_the_database() -> None:
-    others = {
-        name
-        for name, tree in TREES.items()
-        for node in imports(tree)
-        if not name.startswith("bridge_server/storage/")
-        and {alias.name for alias in node.names} & {"sqlite3", "aiosqlite"}
-    }
-
-    # these tell of a database that cannot be opened
-    assert others <= {f"bridge_server/cli/{name}.py" for name in ("server_run", "database_command", "backup")}
 
 
 # What a server loads only when it is asked for it, and what programs that use its parts never load.
@@ -135,8 +124,6 @@ for module in pkgutil.iter_modules(bridge_server.kit.testing.__path__, "bridge_s
     import_module(module.name)
 print("imported")
 """
-OF_THE_CLIENT = ("bridge_server.kit.client", "bridge_server.ethereum", "bridge_server.kernel")
-PURE = {"bridge_server", "bridge_server.kit"}
 
 
 def printed(program: str, folder: Path) -> list[set[str]]:
@@ -151,52 +138,30 @@ def printed(program: str, folder: Path) -> list[set[str]]:
     return [set(line.split()) for line in done.stdout.splitlines()]
 
 
-@pytest.fixture(scope="module")
-def loads(tmp_path_factory: pytest.TempPathFactory) -> list[set[str]]:
-    """The modules of a server that has its default settings, and those after every route was made."""
-    return printed(BUILDS_THE_SERVER, tmp_path_factory.mktemp("nowhere"))
+def test_a_server_loads_nothing_of_a_disabled_feature_nor_descriptions_before_somebody_asks(
+    tmp_path: Path,
+) -> None:
+    loaded, with_every_route = printed(BUILDS_THE_SERVER, tmp_path)
 
-
-@pytest.fixture(scope="module")
-def loaded(loads: list[set[str]]) -> set[str]:
-    """The modules of a server that has its default settings."""
-    return loads[0]
-
-
-@each_row(
-    ("name", "needed_by"),
-    [
-        ("h2", "APNs"),
-        ("Crypto.PublicKey.ECC", "APNs and Web Push"),
-        ("Crypto.PublicKey.RSA", "FCM"),
-        ("Crypto.Protocol.KDF", "key files that OpenSSL refuses"),
-        ("bridge_server.push.providers.fcm", "FCM"),
-        ("prometheus_client", "metrics"),
-        ("difflib", "a word that is misspelled"),
-        ("jinja2", "the console, and a page of the documentation"),
-        ("markdown_it", "a page of the documentation"),
-        ("bridge_server.description.site", "a page of the documentation"),
-        ("bridge_server.wallet.rpc.openrpc", "the description of the wallet"),
-        ("segno", "a QR code"),
-        ("bridge_server.console", "the console"),
-        ("bridge_server.admin.projects", "the admin API"),
-        ("bridge_server.assembly.admin", "the admin API and the console"),
-        ("bridge_server.testmode.service", "test mode"),
-        ("bridge_server.description.document", "the description"),
-        ("tomllib", "a configuration file"),
-        ("asyncpg", "PostgreSQL"),
-        ("bridge_server.storage.postgres", "PostgreSQL"),
-        ("bridge_server.kit.headless", "a wallet"),
-    ],
-)
-def test_module_of_a_disabled_feature_is_not_imported(loaded: set[str], name: str, needed_by: str) -> None:
+    features = {
+        "APNs": {"h2", "Crypto.PublicKey.ECC"},
+        "FCM": {"Crypto.PublicKey.RSA", "bridge_server.push.providers.fcm"},
+        "key files that OpenSSL refuses": {"Crypto.Protocol.KDF"},
+        "metrics": {"prometheus_client"},
+        "a word that is misspelled": {"difflib"},
+        "a page of the documentation": {"jinja2", "markdown_it", "bridge_server.description.site"},
+        "the description": {"bridge_server.description.document", "bridge_server.wallet.rpc.openrpc"},
+        "a QR code": {"segno"},
+        "the console": {"bridge_server.console"},
+        "the admin API": {"bridge_server.admin.projects", "bridge_server.assembly.admin"},
+        "test mode": {"bridge_server.testmode.service"},
+        "a configuration file": {"tomllib"},
+        "PostgreSQL": {"asyncpg", "bridge_server.storage.postgres"},
+        "a wallet": {"bridge_server.kit.headless"},
+    }
     assert "bridge_server.push.service" in loaded
-    assert name not in loaded, f"only {needed_by} needs it"
-
-
-def test_descriptions_are_not_loaded_before_somebody_asks(loads: list[set[str]]) -> None:
-    descriptions = {name for name in loads[1] if "description" in name}
-
+    assert {feature: found for feature, names in features.items() if (found := names & loaded)} == {}
+    descriptions = {name for name in with_every_route if "description" in name}
     assert descriptions == {"bridge_server.description", "bridge_server.description.routes"}
 
 
@@ -214,8 +179,12 @@ def test_clients_and_wallets_load_nothing_of_the_server_and_tests_nothing_of_dev
 ) -> None:
     client, headless, tests = printed(USES_THE_PARTS, tmp_path)
 
+    of_the_client = ("bridge_server.kit.client", "bridge_server.ethereum", "bridge_server.kernel")
     own = {name for name in client if name.partition(".")[0] == "bridge_server"}
-    assert {name for name in own if not name.startswith(OF_THE_CLIENT)} <= PURE
+    assert {name for name in own if not name.startswith(of_the_client)} <= {
+        "bridge_server",
+        "bridge_server.kit",
+    }
     assert "bridge_server.kit.headless" in headless
     rooms = ("assembly", "settings", "storage", "relay", "pubsub")
     of_the_server = tuple(f"bridge_server.{room}" for room in rooms)
@@ -226,40 +195,21 @@ def test_clients_and_wallets_load_nothing_of_the_server_and_tests_nothing_of_dev
 # The walks that docs/architecture.md lists: along files that exist, short and complete.
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-MOST_FILES = 6
-CALLED_BACK = ("pubsub/v2_sockets", "pubsub/v2_calls")
-"""A socket gets the function that answers its calls as an argument."""
+WALKS = re.findall(r"^- \*\*(an? .+?):\*\*(.*?)(?=^- |^$)", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def walk_of(subject: str) -> list[str]:
-    """The files of an item. A name without a folder is in the folder of the name before it."""
-    (item,) = re.findall(rf"^- \*\*{re.escape(subject)}:\*\*(.*?)(?=^- |^$)", PAGE, re.MULTILINE | re.DOTALL)
-    files: list[str] = []
+@each_row(("subject", "item"), WALKS)
+def test_a_walk_is_short_and_goes_from_the_route_to_the_rows_along_imports(subject: str, item: str) -> None:
+    walk: list[str] = []
     for name in re.findall(r"`([a-z0-9_/]+)`", item):
-        folder = files[-1].rpartition("/")[0] if files else ""
-        files.append(name if "/" in name else f"{folder}/{name}")
-    return files
+        folder = walk[-1].rpartition("/")[0] if walk else ""
+        walk.append(name if "/" in name else f"{folder}/{name}")
 
-
-def imported_by(file: str) -> set[str]:
-    """The package's modules that a file imports, as paths."""
-    tree = ast.parse((PACKAGE / f"{file}.py").read_text("utf-8"))
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
-    names = {str(node.module) for node in imports}
-    names |= {f"{node.module}.{alias.name}" for node in imports for alias in node.names}
-    return {name.removeprefix("bridge_server.").replace(".", "/") for name in names}
-
-
-SUBJECTS = re.findall(r"^- \*\*(an? .+?):\*\*", PAGE, re.MULTILINE)
-
-
-@each_row("subject", SUBJECTS)
-def test_a_walk_is_short_and_goes_from_the_route_to_the_rows_along_imports(subject: str) -> None:
-    walk = walk_of(subject)
-
-    assert walk[0].endswith("/routes")
+    assert walk[0].endswith("/routes"), subject
     assert walk[-1].endswith(("store", "wallet/signing"))
-    assert len(walk) <= MOST_FILES
+    assert len(walk) <= 6
     for above, below in pairwise(walk):
-        if (above, below) != CALLED_BACK:
-            assert below in imported_by(above), (above, below)
+        # A socket gets the function that answers its calls as an argument.
+        if (above, below) != ("pubsub/v2_sockets", "pubsub/v2_calls"):
+            module = f"bridge_server.{below.replace('/', '.')}"
+            assert module in IMPORTS[f"bridge_server/{above}.py"], (above, below)
