@@ -73,9 +73,7 @@ class Rig:
         return orjson.loads(orjson.dumps(await self.wallet.queued.waiting(list(which), CALLER)))
 
     async def until(self, state: str, *which: Any) -> Any:
-        """Wait until the newest that matches is in the state, which `arrived` says of any that the node has;
-        returns it.
-        """
+        """The newest that matches, once it is in the state; `arrived` is any in which the node has it."""
         states = ("sent", "mined") if state == "arrived" else (state,)
 
         async def holds() -> bool:
@@ -95,14 +93,13 @@ class Rig:
 
     async def until_attempt(self, number: int) -> StoredTransaction:
         """Wait until this attempt for the newest was in vain."""
-        stored: StoredTransaction | None = None
 
         async def holds() -> bool:
-            nonlocal stored
             stored = await self.wallet.transactions.newest()
             return stored is not None and stored.attempts >= number
 
         await eventually(holds)
+        stored = await self.wallet.transactions.newest()
         assert stored is not None
         assert stored.attempts == number
         return stored
@@ -210,7 +207,7 @@ class Desk:
 
     @property
     def audit_log(self) -> bytes:
-        """The result of the signature."""
+        """The bytes of its file."""
         return self.server.settings.audit_file.read_bytes()
 
 

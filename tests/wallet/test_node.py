@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 import orjson
 import pytest
@@ -202,9 +202,7 @@ async def test_a_node_that_closes_every_connection_and_refuses_batches_is_sent_t
         return response
 
     fake.script.append(refuse)
-
     assert len(await node.ask([SEND])) == 1
-
     assert asked(fake) == [*ANEW, [SEND.method]]
 
 
@@ -225,9 +223,11 @@ async def test_only_the_first_of_closed_connections_is_announced(node: Node, fak
     assert len(heard) == 2
 
 
+RESULT, ERROR = '{"jsonrpc":"2.0","id":1,"result":%s}', '{"jsonrpc":"2.0","id":1,"error":%s}'
+
+
 @each_row("answer", [
-    '{"jsonrpc":"2.0","id":1,"result":%s}', '{"jsonrpc":"2.0","result":%s,"id":1}',
-    ' {\n "id" : 1 ,\t"result" : %s , "jsonrpc" : "2.0" } ',
+    RESULT, '{"jsonrpc":"2.0","result":%s,"id":1}', ' {\n "id" : 1 ,\t"result" : %s , "jsonrpc" : "2.0" } ',
     '{"jsonrpc":"2.0","id":1,"result":%s,"error":null}',
     '{"jsonrpc":"2.0","id":"1","result":%s,"usage":{"a":[1]}}',
 ])  # fmt: skip
@@ -240,22 +240,18 @@ def test_results_are_read_as_they_are_written(answer: str, result: str) -> None:
     assert read.strip() == result.encode()
 
 
+LEFT_OUT = "The node's answer leaves this call of the batch out."
+
+
 @each_row(("answer", "expected"), [
-    ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no"}}', [(3, "no", None)]),
-    ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no","data":null}}', [(3, "no", b"null")]),
-    ('{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"no","data":[ 1.0]}}', [(3, "no", b"[ 1.0]")]),
-    (
-        '{"jsonrpc":"2.0","id":1,"error":{"code":"x","message":5}}',
-        [(-32603, "The node gave no reason.", None)],
-    ),
+    (ERROR % '{"code":3,"message":"no"}', [(3, "no", None)]),
+    (ERROR % '{"code":3,"message":"no","data":null}', [(3, "no", b"null")]),
+    (ERROR % '{"code":3,"message":"no","data":[ 1.0]}', [(3, "no", b"[ 1.0]")]),
+    (ERROR % '{"code":"x","message":5}', [(-32603, "The node gave no reason.", None)]),
     (
         '[{"jsonrpc":"2.0","id":3,"result":"c"}, {"jsonrpc":"2.0","id":9,"result":"?"},'
         ' {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}]',
-        [
-            (-32601, "no", None),
-            (-32603, "The node's answer leaves this call of the batch out.", None),
-            b'"c"',
-        ],
+        [(-32601, "no", None), (-32603, LEFT_OUT, None), b'"c"'],
     ),
     (
         '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}',
@@ -275,13 +271,9 @@ def test_answers_are_in_the_order_of_the_calls_and_errors_have_their_data_as_wri
 
 
 GARBAGE = [
-    *(b"", b"<html>", b"[]", b"{}", b"null", b"{1:2}"),
-    b'{"jsonrpc":"2.0","id":1,"result":1}}',
-    b'{"jsonrpc":"2.0","id":1,"result":1',
-    b'{"jsonrpc":"2.0","id":1,"result":NaN}',
-    b'{"jsonrpc":"2.0","id":1,"result":"\xff"}',
-    b'{"jsonrpc":"2.0","id":1,"error":"text"}',
-    b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    *(b"", b"<html>", b"[]", b"{}", b"null", b"{1:2}", (ERROR % '"text"').encode()),
+    *((RESULT % result).encode() for result in ("1}", "NaN", "[" * 100_000 + "]" * 100_000)),
+    *((RESULT % 1).encode()[:-1], (RESULT % '"?"').encode().replace(b"?", b"\xff")),
 ]
 
 
@@ -323,10 +315,8 @@ async def test_calls_that_wait_behind_a_failure_fail_at_once(fake: FakeNode, pas
         with pytest.raises(NoNodeError):
             await asking
         requests = len(fake.requests)
-
         with pytest.raises(NoNodeError, match="no answer in time"):
             await node.ask([PRICE], attempt)
-
         assert len(fake.requests) == requests
         assert await node.ask([PRICE]) == ["0x3b9aca00"]
         assert await node.ask([PRICE], attempt) == ["0x3b9aca00"]
@@ -385,21 +375,15 @@ async def test_calls_to_the_node_end_when_the_server_stops(fake: FakeNode) -> No
 
 
 async def test_nothing_is_asked_once_another_process_may_have_the_wallet(fake: FakeNode) -> None:
-    is_lost = False
-
-    def require_wallet() -> None:
-        if is_lost:
-            raise NoNodeError("It is elsewhere.")
-
+    require_wallet = Mock()
     async with Node(fake.url, 5.0, Stopping(0), require_wallet=require_wallet) as node:
         await node.ask([SEND])
-        is_lost, asked = True, len(fake.requests)
-
+        asked = len(fake.requests)
+        require_wallet.side_effect = NoNodeError("It is elsewhere.")
         with pytest.raises(NoNodeError, match="elsewhere"):
             await node.ask([SEND])
-
         assert len(fake.requests) == asked
-        is_lost = False
+        require_wallet.side_effect = None
         await node.ask([SEND])
 
 
