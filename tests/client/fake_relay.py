@@ -33,6 +33,10 @@ class FakeRelay:
         """The frames of a method."""
         return [frame for frame in self.frames if frame.get("method") == method]
 
+    def topics(self) -> list[str]:
+        """The topics of generation 1.x to which the clients have subscribed."""
+        return [frame["topic"] for frame in self.frames if frame["type"] == "sub"]
+
     async def got(self, method: str, times: int) -> None:
         """Return once so many frames of the method have come."""
         await eventually(lambda: len(self.of(method)) >= times)
@@ -79,7 +83,7 @@ class FakeRelay:
 
 
 @asynccontextmanager
-async def fake_relay() -> AsyncIterator[FakeRelay]:
+async def open_fake_relay() -> AsyncIterator[FakeRelay]:
     """A relay that confirms everything and passes nothing on."""
     fake = FakeRelay()
     application = web.Application()
@@ -142,11 +146,6 @@ def delivery(number: int, data: Any) -> Frame:
 def publication(topic: str, payload: Any) -> Frame:
     """A message of generation 1.x."""
     return {"topic": topic, "type": "pub", "payload": orjson.dumps(payload).decode()}
-
-
-def subscribed(fake: FakeRelay) -> list[str]:
-    """The topics of generation 1.x to which the clients have subscribed."""
-    return [frame["topic"] for frame in fake.frames if frame["type"] == "sub"]
 
 
 async def settled(dapp: Dapp, fake: FakeRelay) -> TopicKey:

@@ -231,7 +231,6 @@ def test_the_token_is_that_of_the_published_client(monkeypatch: pytest.MonkeyPat
 def test_the_did_names_the_key_that_has_signed(seed: bytes) -> None:
     own = ClientId(seed)
     public = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
-
     assert own.did.startswith("did:key:z6Mk")
     assert own.did == f"did:key:z{base58(bytes.fromhex('ed01') + public)}"
     verify(own.token(RELAY, NOW_S), public)

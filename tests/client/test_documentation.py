@@ -93,7 +93,6 @@ async def test_the_example_in_javascript(app: App, tmp_path: Path) -> None:
     shutil.copytree(_ROOT / "javascript" / "api", installed)
     (tmp_path / "example.mjs").write_text(example(app, "js"), "utf-8")
     lines = (await output_of("node", "example.mjs", folder=tmp_path)).splitlines()
-
     assert lines[:4] == [
         f"Sent to [ '{_ACCOUNT}' ] but not to [] []",
         "eth-4000-all 0 of undefined",
@@ -108,6 +107,5 @@ async def test_the_commands(app: App, tmp_path: Path) -> None:
     (tmp_path / "users.csv").write_text(f"name,account\nAlice,{_ACCOUNT}\n", "utf-8")
     path = f"{folder_of_command(tmp_path)}{os.pathsep}{os.environ['PATH']}"
     printed = await output_of("sh", "-euc", script, folder=tmp_path, PATH=path, HOME=str(tmp_path))
-
     sent = ["would be sent  1", "id    eth-4000", "sent  1", "id    eth-4000-users", "sent  1"]
     assert printed.splitlines() == sent

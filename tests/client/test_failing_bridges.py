@@ -143,7 +143,6 @@ async def test_a_bridge_that_asks_for_an_hour_is_left_alone(
             await waiting
         with pytest.raises(client.RequestRefusedError, match="429") as refusal:
             await wallet.reject()
-
     assert refusal.value.retry_after_seconds == 3_600
     assert len(gate.requests) == asked + 2
 
@@ -160,7 +159,6 @@ async def test_an_old_bridge_that_answers_at_once_is_asked_again_after_a_pause(g
         await echo_one(wallet, await waiting)
         gate.script.extend([status(204)] * 3)
         assert await dapp.result(call_id) == ["eth_accounts", []]
-
     assert {request.headers["Prefer"] for request in gate.requests[asked : asked + 7]} == {"wait=25"}
 
 
@@ -194,7 +192,6 @@ async def test_two_loops_of_one_wallet_look_together(server: RunningServer, gate
         call_ids = [await dapp.request("eth_accounts", []) for _ in range(2)]
         requests_meanwhile = len(gate.requests) - asked
         gate.released.set()
-
         assert requests_meanwhile == 1
         assert {(await first).call_id, (await second).call_id} == set(call_ids)
 
@@ -259,7 +256,6 @@ def test_retries_slow_down_to_a_limit_and_a_bridge_that_asks_for_time_gets_an_ho
 ) -> None:
     pace = Pace(first_retry_seconds=0.25, longest_retry_seconds=15.0)
     planned = min(0.25 * 2 ** min(failures - 1, 20), 15.0)
-
     assert planned / 2 <= pace.retry_seconds(failures, chance) <= planned
     assert Pace().retry_seconds(failures, chance, asked_seconds) >= asked_seconds
     assert Pace().retry_seconds(1, chance, 1e9) < 3_601

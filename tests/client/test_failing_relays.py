@@ -13,37 +13,25 @@ from bridge_server.kit import client
 from bridge_server.kit.client import Generation
 from bridge_server.kit.client.v1 import SocketCipher, peer
 from bridge_server.kit.client.v2_protocol import parse_relay_pairing
-from tests.client.fake_relay import (
-    FakeRelay,
-    Reaction,
-    breaking_off_at,
-    closing_with,
-    delivery,
-    fake_relay,
-    publication,
-    refusing,
-    settled,
-    subscribed,
-)
+from tests.client import fake_relay
+from tests.client.fake_relay import FakeRelay, breaking_off_at, delivery, publication, refusing
 from tests.client.pairs import ACCOUNT, BRISK, dapp_at, wallet_for
 from tests.support.clock import PassTime
 from tests.support.rows import each_row
 from tests.support.waiting import eventually, turns
 
-IMPATIENT = replace(BRISK, patience_seconds=0.2)
 NONSENSE: list[Any] = [None, [], [[]], {"a": {}}, 1.5, True, "no", 2**63]
 METHODS = [*(f"wc_session{each}" for each in ("Propose", "Request", "Settle", "Update", "Event")), "eth_sign"]
 
 
 @pytest.fixture
 async def fake() -> AsyncIterator[FakeRelay]:
-    async with fake_relay() as fake:
+    async with fake_relay.open_fake_relay() as fake:
         yield fake
 
 
 @pytest.fixture(params=["1.x", "2.x"])
 def generation(request: pytest.FixtureRequest) -> Generation:
-    """Each generation over a WebSocket."""
     chosen: Generation = request.param
     return chosen
 
@@ -66,12 +54,12 @@ async def test_a_busy_bridge_is_tried_again_and_a_refused_connection_is_final(
     ("react", "status", "reason"),
     [
         (refusing(-32_000, "Mailbox: too much waits", "wc_proposeSession"), -32_000, "too much waits"),
-        (closing_with(3000, "unknown project", "wc_proposeSession"), 3000, "unknown project"),
-        (closing_with(1009, "too large", "wc_proposeSession"), 1009, "larger than the"),
+        (fake_relay.closing_with(3000, "unknown project", "wc_proposeSession"), 3000, "unknown project"),
+        (fake_relay.closing_with(1009, "too large", "wc_proposeSession"), 1009, "larger than the"),
     ],
 )
 async def test_a_refusal_of_a_relay_is_final_and_has_its_reason(
-    fake: FakeRelay, react: Reaction, status: int, reason: str
+    fake: FakeRelay, react: fake_relay.Reaction, status: int, reason: str
 ) -> None:
     fake.react = react
     with pytest.raises(client.RequestRefusedError, match=reason) as refusal:
@@ -90,8 +78,9 @@ async def test_a_wallet_whose_connection_is_refused_knows(fake: FakeRelay, gener
 
 
 async def test_a_bridge_that_is_not_there_is_unreachable(generation: Generation) -> None:
+    impatient = replace(BRISK, patience_seconds=0.2)
     with pytest.raises(client.BridgeUnreachableError, match="cannot be used"):
-        await dapp_at("http://127.0.0.1:9", generation, pace=IMPATIENT).__aenter__()
+        await dapp_at("http://127.0.0.1:9", generation, pace=impatient).__aenter__()
 
 
 async def test_a_bridge_that_never_confirms_is_unreachable(
@@ -139,9 +128,8 @@ async def test_a_call_of_1_x_that_the_bridge_may_have_taken_is_not_published_aga
         cipher = SocketCipher(dapp.pairing.key)
         request = cipher.open(next(frame["payload"] for frame in fake.frames if frame["type"] == "pub"))
         approval = {"approved": True, "accounts": [ACCOUNT], "chainId": 1, **peer("wallet-topic", "W", "")}
-        await fake.say(
-            publication(subscribed(fake)[0], cipher.seal({"id": request["id"], "result": approval}))
-        )
+        answer = cipher.seal({"id": request["id"], "result": approval})
+        await fake.say(publication(fake.topics()[0], answer))
         await dapp.approval()
         fake.react = breaking_off_at(1, "pub")
         with pytest.raises(client.BridgeUnreachableError, match="may have taken"):
@@ -153,7 +141,7 @@ async def test_a_call_of_1_x_that_the_bridge_may_have_taken_is_not_published_aga
 
 async def test_a_message_that_comes_twice_is_taken_once(fake: FakeRelay) -> None:
     async with dapp_at(fake.url, "2.x") as dapp:
-        key = await settled(dapp, fake)
+        key = await fake_relay.settled(dapp, fake)
         events = [
             {"id": number, "method": "wc_sessionEvent", "params": {"event": {"name": name}, "chainId": "a:1"}}
             for number, name in ((1, "first"), (2, "second"))
@@ -166,7 +154,7 @@ async def test_a_message_that_comes_twice_is_taken_once(fake: FakeRelay) -> None
 
 async def test_a_dapp_refuses_what_only_a_dapp_may_ask(fake: FakeRelay) -> None:
     async with dapp_at(fake.url, "2.x") as dapp:
-        key = await settled(dapp, fake)
+        key = await fake_relay.settled(dapp, fake)
         call = {"id": 1, "method": "wc_sessionRequest", "params": {"request": {"method": "eth_sign"}}}
         wrong = {"id": 2, "method": "wc_sessionEvent", "params": {"event": "none"}}
         update = {"id": 3, "method": "wc_sessionUpdate", "params": {"namespaces": {}}}
@@ -196,7 +184,7 @@ async def test_a_session_of_2_x_lives_on(fake: FakeRelay, nonsense: Any) -> None
     async with dapp_at(fake.url, "2.x") as dapp, wallet_for(dapp, fake.url) as wallet:
         await fake.got("irn_batchSubscribe", 2)
         pairing = parse_relay_pairing(dapp.uri).topic_key
-        key = await settled(dapp, fake)
+        key = await fake_relay.settled(dapp, fake)
         contents = [nonsense, *requests_with(nonsense), *responses_with(nonsense)]
         sealed = itertools.product((pairing, key), contents)
         data: list[Any] = [{"topic": own.topic, "message": own.seal(content)} for own, content in sealed]
@@ -225,8 +213,8 @@ async def test_a_session_of_1_x_lives_on(fake: FakeRelay, nonsense: Any) -> None
         requests = [each for each in requests_with(nonsense) if not ends_1_x(each)]
         contents = [nonsense, *requests, *responses_with(nonsense), sound]
 
-        await eventually(lambda: len(subscribed(fake)) == 3)
-        for topic in subscribed(fake):
+        await eventually(lambda: len(fake.topics()) == 3)
+        for topic in fake.topics():
             await fake.say(
                 "{",
                 orjson.dumps(nonsense).decode(),

@@ -38,7 +38,6 @@ async def test_result_has_each_account_once_and_how_long_one_over_its_limit_has_
     await app.operator.projects.limit_accounts(app.project_id, per_hour=2, burst=1)
     result = await notifier.notify(*TEXT, accounts(3), url="https://a.example/é")
     again = await notifier.notify(*TEXT, [account(1)])
-
     failed = FailedAccount(account(2), "type_not_subscribed")
     assert result == NotifyResult((account(1),), (failed,), (account(3),))
     assert look(app.server, project.DELIVERED) == [(account(1).replace(":1:", ":"), TEXT[1])]
@@ -52,7 +51,6 @@ async def test_subscribers_and_lookup(app: App, notifier: Notifier) -> None:
     await app.subscribe(*crowd[:220])
     await app.subscribe(account(1), types=[OFFERS])
     found = await notifier.lookup(crowd)
-
     assert [each async for each in notifier.subscribers()] == crowd[:220]
     assert [each async for each in notifier.subscribers(after=account(218))] == crowd[218:220]
     assert list(found) == crowd[:220]
@@ -150,9 +148,7 @@ async def walked(
 async def test_everybody_gets_it_once_and_the_progress_says_so(app: App, notifier: Notifier) -> None:
     await app.subscribe(*accounts(CROWD))
     await app.subscribe(account(7), types=[OFFERS])
-
     seen = await walked(notifier.notify_all(*TEXT), app)
-
     first, *calls = seen
     assert (first.accounts, first.total, first.result) == (0, None, None)
     assert {each.total for each in calls} == {CROWD}
@@ -178,7 +174,6 @@ async def test_any_accounts_can_be_named_also_a_bad_one_and_a_dry_run_changes_no
     assert result == NotifyResult((account(1),), (), (account(999),))
     assert (dry.id, dry.sent) == (None, 700)
     assert delivered_to(app) == (0, 0)
-
     named = (await walked(notifier.notify_all(*TEXT, to=[*accounts(800), account(1)]), app))[-1]
     assert (named.total, named.accounts, named.sent, named.not_found) == (800, 800, 700, 100)
     assert delivered_to(app) == (700, 700)

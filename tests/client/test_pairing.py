@@ -69,7 +69,6 @@ def test_the_spellings_are_these_others_are_read_and_none_shows_its_key() -> Non
     session, bridge = "8a5e5bdc-a0e4-4702-ba63-8f1a5655744f", "bridge=https%3A%2F%2Fbridge.example"
     key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
     plain = f" ethereum:wc-id@1?symKey={key}%3D&x=1&x=2&bridge=https://bridge.example/&name=A%26B\n"
-
     assert f"ethereum:wc-{session}@1?name=Example%20Dapp&{bridge}&symKey={key}=" == OLD
     hexadecimal = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
     assert f"wc:{session}@1?{bridge}&key={hexadecimal}" == LATER

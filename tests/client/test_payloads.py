@@ -90,7 +90,6 @@ def test_an_address_is_approved_on_the_chain_and_on_the_chains_that_the_dapp_req
         "requiredNamespaces": {"eip155": scope("eip155:10")},
         "optionalNamespaces": {"eip155": scope("eip155:5", methods=["eth_sign"], events=[])},
     }
-
     assert approved(proposal, [ACCOUNT], 1) == {
         "eip155": {
             "chains": ["eip155:1", "eip155:10"],
@@ -105,7 +104,6 @@ def test_an_account_may_name_its_chain() -> None:
     accounts = [f"eip155:137:{ACCOUNT}", f"{SOLANA}:7S3P4HxJpyyigGzodYwHtCxZyUQe9JiBMHyRWXArAaKv"]
     proposal = {"optionalNamespaces": {"eip155:137": scope(), "solana": scope(SOLANA, methods=["signAll"])}}
     given = approved(proposal, accounts, 1)
-
     assert given["eip155"]["chains"] == ["eip155:137"]
     assert given["eip155"]["accounts"] == accounts[:1]
     assert (given["solana"]["accounts"], given["solana"]["methods"]) == (accounts[1:], ["signAll"])
@@ -122,7 +120,6 @@ def test_an_approval_has_each_address_once_and_the_first_chain_of_ethereum_if_an
     ids = [f"eip155:10:{ACCOUNT}", f"eip155:1:{ACCOUNT}", f"eip155:1:{OTHER}"]
     approval = read_namespaces({"namespaces": {"eip155": {"accounts": ids, "methods": [], "events": []}}})
     elsewhere = {"solana": {"accounts": [f"{SOLANA}:key"], "methods": [], "events": []}}
-
     assert (approval.accounts, approval.chain_id) == ((ACCOUNT, OTHER), 10)
     assert approval.namespaces["eip155"]["accounts"] == ids
     assert read_namespaces({"namespaces": elsewhere}).chain_id is None

@@ -8,18 +8,9 @@ import pytest
 from yarl import URL
 
 from bridge_server.kit.client import Generation, Wallet
+from tests.client import pairs
 from tests.client.gate import tcp_gate
-from tests.client.pairs import (
-    ACCOUNT,
-    BRISK,
-    GENERATIONS,
-    OVER_SOCKETS,
-    dapp_at,
-    echoing,
-    next_call,
-    paired_over,
-    wallet_for,
-)
+from tests.client.pairs import ACCOUNT, BRISK, GENERATIONS, dapp_at, echoing, next_call, paired_over
 from tests.support.server import RunningServer, server_process
 
 
@@ -34,7 +25,6 @@ async def test_a_session_outlives_a_kill_of_the_server(tmp_path: Path, generatio
         more = asyncio.create_task(next_call(wallet))
         first.kill()
     answered = asyncio.create_task(wallet.answer(call, "signed"))
-
     with server_process(tmp_path / "data", "--port", str(URL(first.url).port)):
         await answered
         assert await result == "signed"
@@ -54,7 +44,6 @@ async def test_calls_of_2_x_that_the_server_did_not_live_to_take_are_made_once(t
         calls = [asyncio.create_task(dapp.call("eth_sign", [number])) for number in range(20)]
         await next_call(wallet)
         first.kill()
-
     with server_process(tmp_path / "data", "--port", str(URL(first.url).port)):
         async with echoing(wallet):
             results = await asyncio.gather(*calls[1:])
@@ -70,12 +59,12 @@ async def test_dapps_and_wallets_may_be_there_before_their_server(tmp_path: Path
     dapps = [dapp_at(url, generation) for generation in GENERATIONS]
     entered = [asyncio.create_task(dapp.__aenter__()) for dapp in dapps]
     await asyncio.sleep(0)
-    wallets = [await wallet_for(dapp, url).__aenter__() for dapp in dapps[2:]]
+    wallets = [await pairs.wallet_for(dapp, url).__aenter__() for dapp in dapps[2:]]
     approved = [asyncio.create_task(wallet.approve([ACCOUNT])) for wallet in wallets]
     with server_process(tmp_path / "data", "--port", str(URL(url).port)):
         await asyncio.gather(*entered)
         for dapp in dapps[:2]:  # over HTTP the URI names a session, which the server gives out
-            wallets.append(await wallet_for(dapp, url).__aenter__())
+            wallets.append(await pairs.wallet_for(dapp, url).__aenter__())
             await wallets[-1].approve([ACCOUNT])
         await asyncio.gather(*approved)
         for dapp in dapps:
@@ -86,7 +75,7 @@ async def test_dapps_and_wallets_may_be_there_before_their_server(tmp_path: Path
             await dapp.__aexit__(None, None, None)
 
 
-@pytest.mark.parametrize("generation", OVER_SOCKETS)
+@pytest.mark.parametrize("generation", pairs.OVER_SOCKETS)
 async def test_messages_wait_while_a_wallet_is_away(relay: RunningServer, generation: Generation) -> None:
     async with tcp_gate(relay.url) as gate, dapp_at(relay.url, generation) as dapp:
         uri = dapp.uri.replace(quote(relay.url, safe=""), quote(gate.url, safe=""))
@@ -98,5 +87,4 @@ async def test_messages_wait_while_a_wallet_is_away(relay: RunningServer, genera
             gate.reopen()
             async with echoing(wallet):
                 results = [await dapp.result(call_id) for call_id in asked]
-
     assert results == [["eth_sign", [number]] for number in range(5)]

@@ -123,7 +123,6 @@ async def test_a_refusal_has_its_code_and_its_text(pair: Pair) -> None:
     calls = wallet.calls()
     await wallet.refuse(await anext(calls))
     await wallet.refuse(await anext(calls), 4100, "This account is locked.")
-
     with pytest.raises(client.CallFailedError, match="The user rejected the request") as no:
         await dapp.result(usual)
     with pytest.raises(client.CallFailedError, match="This account is locked") as locked:
@@ -400,11 +399,9 @@ async def test_entering_may_be_cancelled(answer: Any) -> None:
         receiver.otherwise = answer
         entering = asyncio.create_task(Dapp(receiver.url(""), name="Example Dapp", pace=BRISK).__aenter__())
         await receiver.got(1)
-
         entering.cancel()
         with suppress(asyncio.CancelledError):
             await entering
-
         assert entering.cancelled()
         del entering
         gc.collect()  # a session that was left open would warn, and a warning fails the test

@@ -72,7 +72,6 @@ async def answered(relay: RunningServer, one_click: bool, *, signs: bool) -> App
 async def test_a_wallet_signs_in_or_approves_a_session_alone(relay: RunningServer, one_click: bool) -> None:
     approval = await answered(relay, one_click, signs=True)
     alone = await answered(relay, one_click, signs=False)
-
     assert (approval.signed_in, alone.signed_in) == ((ACCOUNT,), ())
     assert approval.accounts == alone.accounts == (KEY.address,)
     (cacao,) = approval.cacaos
@@ -219,7 +218,6 @@ def test_a_proposal_whose_sign_in_cannot_be_read_can_be_approved_alone() -> None
     requests = PairingRequests(RelayPairing(bytes(32)), conversation)
     params = {**SESSION_ASKED["params"], "requests": {"authentication": [UNREADABLE]}}
     requests.heard({**SESSION_ASKED, "params": params})
-
     assert conversation.proposal is not None
     assert (conversation.proposal.name, conversation.proposal.authentications) == ("Dapp", ())
 
@@ -233,7 +231,6 @@ def test_a_one_click_request_that_cannot_be_read_leaves_the_proposal(is_first: b
     for content in (asked_one_click, SESSION_ASKED)[:: 1 if is_first else -1]:
         with suppress(BadPayloadError):
             requests.heard(content)
-
     assert requests.one_click is None
     assert conversation.proposal is not None
     assert conversation.proposal.name == "Dapp"
