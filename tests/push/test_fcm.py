@@ -153,6 +153,7 @@ async def test_the_time_to_live_stays_within_four_weeks(fcm: Fcm) -> None:
 
 
 INVALID = [{"field": "message.token", "description": "Invalid registration token"}]
+OF_OTHER_SHAPES = {"status": 7, "details": {"@type": "x"}, "message": 5}
 
 
 @each_row(
@@ -180,7 +181,7 @@ INVALID = [{"field": "message.token", "description": "Invalid registration token
         (answered(307, Location="http://127.0.0.1:9/"), Verdict.FAILED, None, False),
         (answered(418, [1, 2]), Verdict.FAILED, None, False),
         (answered(400, {"error": "INVALID_ARGUMENT"}), Verdict.FAILED, None, False),
-        (answered(400, {"error": {"status": 7, "details": {"@type": "x"}}}), Verdict.FAILED, None, False),
+        (answered(400, {"error": OF_OTHER_SHAPES}), Verdict.FAILED, None, False),
     ],
 )
 async def test_every_fcm_answer_has_its_outcome_and_its_retry_after_is_for_the_device_or_the_service(

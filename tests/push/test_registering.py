@@ -19,26 +19,22 @@ OWN = [(TOPIC, "push:")]
 _TTL, _MS = 30 * 86_400, 0.001
 
 
-async def test_the_last_registration_of_a_topic_counts(push: PushClient, receiver: WebhookReceiver) -> None:
-    await push.register(type="webhook", token=receiver.url("/old"), peerName="Old", language="en")
-    await push.register(type="webhook", token=receiver.url("/new"), peerName="New", language="de")
-
-    await push.push()
-
-    assert push.registrations() == [(TOPIC, "webhook", receiver.url("/new"))]
-    (request,) = receiver.requests
-    assert (request.path, orjson.loads(request.body)["body"]) == ("/new", "Neue Anfrage von New")
-
-
-async def test_many_registrations_of_one_topic_at_once_leave_one(push: PushClient) -> None:
+async def test_of_many_registrations_of_a_topic_one_stays_and_the_last_one_counts(
+    push: PushClient, receiver: WebhookReceiver
+) -> None:
     urls = [f"https://device.example/{number}" for number in range(20)]
 
     answers = await asyncio.gather(*(push.register(type="webhook", token=url) for url in urls))
-
     assert {answer.status for answer in answers} == {200}
     ((_, _, kept),) = push.registrations()
     assert kept in urls
     assert push.webhooks() == OWN
+
+    await push.register(type="webhook", token=receiver.url("/new"), peerName="New", language="de")
+    await push.push()
+    assert push.registrations() == [(TOPIC, "webhook", receiver.url("/new"))]
+    (request,) = receiver.requests
+    assert (request.path, orjson.loads(request.body)["body"]) == ("/new", "Neue Anfrage von New")
 
 
 async def test_a_registration_expires_unless_it_is_renewed(push: PushClient) -> None:

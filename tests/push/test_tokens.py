@@ -150,26 +150,19 @@ async def test_a_lifetime_that_is_not_clear_counts_as_an_hour(lifetime: object) 
         assert token.expires_at_us - fcm.clock.elapsed_us() == HOUR * 1_000_000
 
 
-async def test_an_access_token_that_is_refused_twice_blocks(fcm: Fcm) -> None:
-    document = {"access_token": "ya29.not-known", "expires_in": 3_600}
-    fcm.service.token_script.extend([answered(200, document), answered(200, document)])
-
-    outcome = await fcm.push()
-
-    assert outcome == Outcome(Verdict.BLOCKED, "FCM answered 401 UNAUTHENTICATED", 401)
-    assert fcm.service.token_requests == 2
-
-    fcm.service.token_script.append(answered(400, {"error": "invalid_grant"}))
-    fcm.service.revoke_tokens()
-    assert (await fcm.push()).reason.startswith("Google refuses the service account")
-
-
-async def test_another_services_key_that_fcm_complains_of_costs_no_access_token(fcm: Fcm) -> None:
+async def test_an_access_token_that_is_refused_twice_blocks_and_another_services_key_costs_none(
+    fcm: Fcm,
+) -> None:
     fcm.service.otherwise = refusal("THIRD_PARTY_AUTH_ERROR")
-
     await fcm.push()
-
     assert (fcm.service.token_requests, len(fcm.service.received)) == (1, 1)
+
+    fcm.service.revoke_tokens()
+    document = {"access_token": "ya29.not-known", "expires_in": 3_600}
+    fcm.service.token_script.extend([answered(200, document), answered(400, {"error": "invalid_grant"})])
+    assert await fcm.push() == Outcome(Verdict.BLOCKED, "FCM answered 401 UNAUTHENTICATED", 401)
+    assert fcm.service.token_requests == 2
+    assert (await fcm.push()).reason.startswith("Google refuses the service account")
 
 
 async def test_a_token_endpoint_that_refuses_the_account_blocks_and_trouble_is_a_failure(fcm: Fcm) -> None:
