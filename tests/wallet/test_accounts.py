@@ -63,9 +63,8 @@ def address(number: int) -> Address:
 
 
 def key_file(number: int) -> bytes:
-    return make_keystore(
-        secret(number), PASSPHRASE.encode(), cost=FAST, salt=bytes(32), iv=bytes(16), uuid="an-id"
-    )
+    passphrase, salt, iv = PASSPHRASE.encode(), bytes(32), bytes(16)
+    return make_keystore(secret(number), passphrase, cost=FAST, salt=salt, iv=iv, uuid="an-id")
 
 
 class Files(KeystoreFiles):
@@ -103,17 +102,10 @@ class Wallet:
         self.accounts = self.restarted()
 
     def restarted(self) -> Accounts:
-        return Accounts(
-            {
-                AccountSource.DEVELOPMENT: [SigningKey(secret(1)), SigningKey(secret(2))],
-                AccountSource.RAW_KEY: [SigningKey(secret(3))],
-            },
-            self.files,
-            Derivations(FAST, self.pause),
-            self.clock,
-            IdMaker(),
-            lambda size: bytes([7]) * size,
-        )
+        first, second, third = (SigningKey(secret(number)) for number in (1, 2, 3))
+        keys = {AccountSource.DEVELOPMENT: [first, second], AccountSource.RAW_KEY: [third]}
+        derivations = Derivations(FAST, self.pause)
+        return Accounts(keys, self.files, derivations, self.clock, IdMaker(), lambda size: bytes([7]) * size)
 
     async def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -213,38 +205,33 @@ def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     return captured
 
 
-@each_row(("passphrase", "pauses", "event"), [
-    (WRONG, [1.0], "wrong_passphrase"), (PASSPHRASE, [], "account_unlocked"),
-])  # fmt: skip
 async def test_a_wrong_passphrase_is_slow_and_no_passphrase_is_logged(
-    log: CapturingLogger, passphrase: str, pauses: list[float], event: str
+    wallet: Wallet, log: CapturingLogger
 ) -> None:
-    wallet = Wallet()
-    log.calls.clear()
-    with suppress(WrongPassphraseError):
-        await wallet.accounts.unlock(address(4), passphrase)
-    assert wallet.is_open(4) == (passphrase == PASSPHRASE)
-    assert wallet.pauses == pauses
-    assert [call.args for call in log.calls] == [(event,)]
-    assert passphrase not in str(log.calls)
+    with pytest.raises(WrongPassphraseError):
+        await wallet.accounts.unlock(address(4), WRONG)
+    assert (wallet.is_open(4), wallet.pauses) == (False, [1.0])
+    await wallet.accounts.unlock(address(4), PASSPHRASE)
+    assert (wallet.is_open(4), wallet.pauses) == (True, [1.0])
+    assert [call.args for call in log.calls] == [("wrong_passphrase",), ("account_unlocked",)]
+    assert [each for each in (WRONG, PASSPHRASE) if each in str(log.calls)] == []
 
 
-@each_row("content", [b"{}", key_file(5)])
-async def test_a_key_file_that_cannot_be_opened_has_its_own_error(wallet: Wallet, content: bytes) -> None:
-    wallet.files.contents[address(4)] = content
-    with pytest.raises(KeyFileError, match=f"The key file of {address(4)} cannot be opened"):
-        await wallet.accounts.unlock(address(4), PASSPHRASE)
-    assert not wallet.is_open(4)
-
-
-async def test_too_little_memory_makes_unlocking_unavailable(
+async def test_a_key_file_that_cannot_be_opened_and_too_little_memory_have_their_own_errors(
     wallet: Wallet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    content = wallet.files.contents[address(4)]
+    for wrong in (b"{}", key_file(5)):
+        wallet.files.contents[address(4)] = wrong
+        with pytest.raises(KeyFileError, match=f"The key file of {address(4)} cannot be opened"):
+            await wallet.accounts.unlock(address(4), PASSPHRASE)
+
+    wallet.files.contents[address(4)] = content
     failure = ValueError("[digital envelope routines] malloc failure")
     monkeypatch.setattr(hashlib, "scrypt", Mock(side_effect=failure))
     with pytest.raises(UnavailableError, match="cannot be tried: there are not 0 MiB of memory"):
         await wallet.accounts.unlock(address(4), PASSPHRASE)
-    assert wallet.pauses == []
+    assert (wallet.is_open(4), wallet.pauses) == (False, [])
 
 
 async def test_keys_are_derived_one_at_a_time(wallet: Wallet, slow: SlowFunction) -> None:
@@ -270,10 +257,8 @@ async def test_derivations_have_a_limited_number_of_places_and_no_account_takes_
     with pytest.raises(LimitError, match="try again"):
         await wallet.accounts.unlock(address(4), PASSPHRASE)
 
-    others = [
-        asyncio.create_task(wallet.accounts.import_key(secret(number), PASSPHRASE))
-        for number in range(10, 66)
-    ]
+    imports = (wallet.accounts.import_key(secret(number), PASSPHRASE) for number in range(10, 66))
+    others = [asyncio.create_task(each) for each in imports]
     await asyncio.sleep(0)
     with pytest.raises(LimitError, match="try again"):
         await wallet.accounts.unlock(address(5), PASSPHRASE)

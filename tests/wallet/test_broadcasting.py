@@ -36,11 +36,9 @@ from tests.wallet.rig import ZERO_HASH, Rig, open_rig, signed_elsewhere, transac
 
 
 @pytest.fixture
-async def absent() -> FakeNode:
+def absent() -> FakeNode:
     """A node that is away: nothing listens on its port."""
-    async with open_fake_node(free_ports(1)[0]) as node:
-        pass
-    return node
+    return FakeNode(free_ports(1)[0])
 
 
 async def test_a_mined_transaction_is_settled_and_swept(rig: Rig, fake: FakeNode) -> None:
@@ -424,33 +422,26 @@ async def test_queued_transactions_leave_places_to_clients(absent: FakeNode, tmp
             assert asked[0] not in await pending(rig, 32)
 
 
-async def test_undecided_requests_come_again(absent: FakeNode, tmp_path: Path, pass_time: PassTime) -> None:
-    async with open_rig(tmp_path, absent.url, approve="queue", approval_timeout=30) as rig:
-        await rig.send()
-
-        async with open_fake_node(absent.port):
-            rig.clock.advance(61)
-            await pending(rig, 1)
-            await pass_time(30)
-            await pending(rig, 0)
-            assert (await rig.queued())["state"] == "queued"
-
-            rig.clock.advance(61)
-            await approve(rig)
-            await rig.until("arrived")
-
-
-async def test_a_pending_approval_is_asked_again_after_a_restart(absent: FakeNode, tmp_path: Path) -> None:
+async def test_a_pending_approval_is_asked_again_after_a_restart_and_when_nobody_decided(
+    absent: FakeNode, tmp_path: Path, pass_time: PassTime
+) -> None:
     clock = ManualClock()
-    async with open_rig(tmp_path, absent.url, clock, approve="queue") as rig:
+    asking: dict[str, Any] = {"approve": "queue", "approval_timeout": 30}
+    async with open_rig(tmp_path, absent.url, clock, **asking) as rig:
         await rig.send()
         async with open_fake_node(absent.port):
             clock.advance(61)
             await pending(rig, 1)
             rig.stopping.close()
 
-    async with open_fake_node(absent.port), open_rig(tmp_path, absent.url, clock, approve="queue") as rig:
+    async with open_fake_node(absent.port), open_rig(tmp_path, absent.url, clock, **asking) as rig:
         await rig.wallet.approvals.forget_waiting()
+        clock.advance(61)
+        await pending(rig, 1)
+        await pass_time(30)
+        await pending(rig, 0)
+        assert (await rig.queued())["state"] == "queued"
+
         clock.advance(61)
         await approve(rig)
         await rig.until("arrived")
