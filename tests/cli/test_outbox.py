@@ -183,7 +183,7 @@ async def push(tmp_path: Path, services: PushServices) -> AsyncIterator[PushClie
 async def push_test(push: PushClient, services: PushServices, *arguments: str) -> Finished:
     data_dir = push.server.settings.data_dir
     environment = {**services.environment, **engine_environment(data_dir)}
-    command = ("push", "test", "--data-dir", data_dir, *arguments)
+    command = ("push", "test", "--data-dir", str(data_dir), *arguments)
     return await asyncio.to_thread(run_command, *command, environment=environment)
 
 

@@ -25,36 +25,33 @@ def test_chain_ids_are_read_however_wallets_write_them(chain_id: Any, read: int 
 
 
 @each_row(
-    ("read", "content", "failure", "reason"),
+    ("read", "failure", "reason", "contents"),
     [
-        (read_approval, {"approved": 1}, RejectedError, "."),
-        (read_approval, {"accounts": ["0xab"]}, RejectedError, "."),
-        (read_approval, ["approved"], BadPayloadError, "."),
-        *((read_approval, {"approved": True, **content}, BadPayloadError, ".") for content in (
-            {"accounts": "0xab"}, {"accounts": [1]}, {"accounts": [], "chainId": "main"},
-            {"accounts": [], "chainId": True},
-        )),
-        *((partial(read_request, "call"), content, BadPayloadError, ".") for content in (
-            None, "eth_sign", {}, {"method": 1}, {"method": "eth_sign", "id": [1]},
-        )),
-        *((read_result, content, BadPayloadError, ".") for content in (
-            None, [], {}, {"approved": True}, {"error": "text"},
-        )),
-        *((read_namespaces, {"namespaces": content}, BadPayloadError, "approval") for content in (
+        (read_approval, RejectedError, ".", [{"approved": 1}, {"accounts": ["0xab"]}]),
+        (read_approval, BadPayloadError, ".", [
+            ["approved"], {"approved": True, "accounts": "0xab"}, {"approved": True, "accounts": [1]},
+            {"approved": True, "accounts": [], "chainId": "main"},
+            {"approved": True, "accounts": [], "chainId": True},
+        ]),
+        (partial(read_request, "call"), BadPayloadError, ".",
+         [None, "eth_sign", {}, {"method": 1}, {"method": "eth_sign", "id": [1]}]),
+        (read_result, BadPayloadError, ".", [None, [], {}, {"approved": True}, {"error": "text"}]),
+        (read_namespaces, BadPayloadError, "approval", [{"namespaces": each} for each in (
             None, {}, [], {"EIP": {"accounts": [], "methods": [], "events": []}},
             {"eip155": {"accounts": [ACCOUNT], "methods": [], "events": []}},
             {"eip155": {"accounts": "all", "methods": [], "events": []}},
             {"eip155": {"accounts": [], "methods": [1], "events": []}},
             {"eip155": {"accounts": [], "methods": []}},
-        )),
-        (first_chain, {"eip155": {"accounts": []}}, BadPayloadError, "no chain"),
+        )]),
+        (first_chain, BadPayloadError, "no chain", [{"eip155": {"accounts": []}}]),
     ],
 )  # fmt: skip
 def test_an_answer_without_approval_is_a_rejection_and_what_is_malformed_is_refused(
-    read: Callable[[Any], object], content: Any, failure: type[Exception], reason: str
+    read: Callable[[Any], object], failure: type[Exception], reason: str, contents: list[Any]
 ) -> None:
-    with pytest.raises(failure, match=reason):
-        read(content)
+    for content in contents:
+        with pytest.raises(failure, match=reason):
+            read(content)
 
 
 def test_requests_and_results_are_read_in_every_form() -> None:

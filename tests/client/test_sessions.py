@@ -101,7 +101,8 @@ async def test_calls_may_be_answered_in_another_order_and_asked_for_again(pair: 
 
 async def test_every_json_value_is_a_result_and_one_without_json_form_a_type_error(pair: Pair) -> None:
     dapp, wallet = pair
-    for result in (None, "", 0, False, [], {"nested": [1.5, "ü😀"]}):
+    results: list[Any] = [None, "", 0, False, [], {"nested": [1.5, "ü😀"]}]
+    for result in results:
         call_id = await dapp.request("eth_accounts", {"by": "name"})
         call = await next_call(wallet)
         await wallet.answer(call, result)
