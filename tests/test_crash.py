@@ -17,60 +17,31 @@ from aiohttp import web
 from bridge_server.kernel.clock import SystemClock
 from tests.support.bridge_client import BridgeClient
 from tests.support.engines import settings_over
-from tests.support.loads import Ledger, NotifyLoad, WriteLoad
+from tests.support.loads import Content, Ledger, NotifyLoad, WriteLoad
 from tests.support.project import NEWS, accounts, operator_beside, subscribe
 from tests.support.rows import each_row
 from tests.support.server import reached, server_process
 from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver
 
-CLIENTS = 16
-OWED = "SELECT count(*) FROM outbox"
 
+async def losses(client: aiohttp.ClientSession, url: str, ledger: Ledger) -> list[str]:
+    """A line for everything in the ledger that the server no longer has as it was answered."""
+    calls = ledger.calls.items()
+    owed = {
+        **{f"/session/{session_id}": content for session_id, content in ledger.sessions.items()},
+        **{f"/session/{session}/call/{call}": Content(payload) for (session, call), payload in calls},
+        **{f"/call-status/{call_id}": content for call_id, content in ledger.statuses.items()},
+    }
 
-class Inspection:
-    """Reads everything that the ledger has from the server, and compares."""
-
-    def __init__(self, client: aiohttp.ClientSession, url: str, ledger: Ledger) -> None:
-        self._client = client
-        self._url = url
-        self._ledger = ledger
-
-    async def find_losses(self) -> list[str]:
-        """A line for everything that was answered and is not as it was answered."""
-        ledger = self._ledger
-        lines = await asyncio.gather(
-            *(self._session(session_id) for session_id in ledger.sessions),
-            *(self._call(session_id, call_id) for session_id, call_id in ledger.calls),
-            *(self._status(call_id) for call_id in ledger.statuses),
-        )
-        return [line for line in lines if line is not None]
-
-    async def _session(self, session_id: str) -> str | None:
-        expected = self._ledger.sessions[session_id]
-        status, found = await self._payload(f"/session/{session_id}")
-        if status in (200, 204) and expected.may_be(found):
+    async def loss(path: str) -> str | None:
+        async with client.get(f"{url}{path}") as response:
+            found = (await response.json())["encryptionPayload"] if response.status == 200 else None
+        if response.status in (200, 204) and owed[path].may_be(found):
             return None
-        return f"session {session_id}: {status} {found} instead of {expected}"
+        return f"{path}: {response.status} {found} instead of {owed[path]}"
 
-    async def _call(self, session_id: str, call_id: str) -> str | None:
-        expected = self._ledger.calls[session_id, call_id]
-        status, found = await self._payload(f"/session/{session_id}/call/{call_id}")
-        return None if found == expected else f"call {call_id}: {status} {found} instead of {expected}"
-
-    async def _status(self, call_id: str) -> str | None:
-        expected = self._ledger.statuses[call_id]
-        status, found = await self._payload(f"/call-status/{call_id}")
-        if status in (200, 204) and expected.may_be(found):
-            return None
-        return f"status of {call_id}: {status} {found} instead of {expected}"
-
-    async def _payload(self, path: str) -> tuple[int, str | None]:
-        async with self._client.get(f"{self._url}{path}") as response:
-            if response.status != 200:
-                return response.status, None
-            payload: str = (await response.json())["encryptionPayload"]
-            return 200, payload
+    return [line for line in await asyncio.gather(*map(loss, owed)) if line is not None]
 
 
 def ask(directory: Path, sql: str) -> list[tuple[Any, ...]]:
@@ -79,31 +50,30 @@ def ask(directory: Path, sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql).fetchall()
 
 
+def assert_sound(directory: Path, *finding_faults: str) -> None:
+    """The file is whole, and these queries find nothing."""
+    assert ask(directory, "PRAGMA integrity_check") == [("ok",)]
+    for sql in ("PRAGMA foreign_key_check", *finding_faults):
+        assert ask(directory, sql) == [], sql
+
+
 @each_row("seed", [1, 2])
 async def test_everything_that_was_answered_survives_a_kill(tmp_path: Path, seed: int) -> None:
-    chance, ledger, data_dir = Random(seed), Ledger(), tmp_path / "data"
-    rounds = 2
-
+    chance, ledger, data_dir, rounds = Random(seed), Ledger(), tmp_path / "data", 2
     for _ in range(rounds):
         async with aiohttp.ClientSession() as client:
             with server_process(data_dir) as server:
-                load = asyncio.create_task(WriteLoad(client, server.url, ledger, chance).run(CLIENTS))
+                load = asyncio.create_task(WriteLoad(client, server.url, ledger, chance).run(16))
                 await ledger.reaches(ledger.answers + chance.randint(50, 800))
                 server.kill()
                 await load
 
     async with aiohttp.ClientSession() as client:
         with server_process(data_dir) as server:
-            losses = await Inspection(client, server.url, ledger).find_losses()
-            exit_code = server.stop()
-
+            assert await losses(client, server.url, ledger) == []
+            assert server.stop() == 0
     assert ledger.answers >= 50 * rounds
-    assert losses == []
-    assert exit_code == 0
-    assert ask(data_dir, "PRAGMA integrity_check") == [("ok",)]
-    assert ask(data_dir, "PRAGMA foreign_key_check") == []
-    orphans = ask(data_dir, "SELECT count(*) FROM calls WHERE session NOT IN (SELECT id FROM sessions)")
-    assert orphans == [(0,)]
+    assert_sound(data_dir, "SELECT id FROM calls WHERE session NOT IN (SELECT id FROM sessions)")
 
 
 _DELIVERED = """
@@ -174,11 +144,7 @@ async def test_every_notification_that_was_answered_survives_a_kill_and_is_there
     assert {row[3] for row in delivered} == {1}
     assert owed <= found <= possible
     assert set(ask(data_dir, _COVERED)) == found
-    assert ask(data_dir, _UNCHARGED) == []
-    assert ask(data_dir, _MISCOUNTED) == []
-    assert ask(data_dir, _MISCOUNTED_NOTIFICATIONS) == []
-    assert ask(data_dir, "PRAGMA integrity_check") == [("ok",)]
-    assert ask(data_dir, "PRAGMA foreign_key_check") == []
+    assert_sound(data_dir, _UNCHARGED, _MISCOUNTED, _MISCOUNTED_NOTIFICATIONS)
 
 
 async def test_webhooks_that_were_due_before_a_kill_are_delivered_after_the_restart(tmp_path: Path) -> None:
@@ -199,7 +165,7 @@ async def test_webhooks_that_were_due_before_a_kill_are_delivered_after_the_rest
         with server_process(data_dir, "--allow-private-webhooks"):
             async with receiver_on(listening) as receiver:
                 await receiver.got(2 * calls)
-                await eventually(lambda: nothing_is_owed(data_dir))
+                await eventually(lambda: ask(data_dir, "SELECT count(*) FROM outbox") == [(0,)])
 
     pushed = [orjson.loads(request.body) for request in receiver.requests if request.path == "/push"]
     told = [orjson.loads(request.body) for request in receiver.requests if request.path == "/topic"]
@@ -220,7 +186,7 @@ def hang_up(listening: socket.socket) -> None:
 
 @asynccontextmanager
 async def receiver_on(listening: socket.socket) -> AsyncIterator[WebhookReceiver]:
-    """Somebody who answers at last on a socket that has been listening all the time."""
+    """A receiver on a socket that has been listening all the time."""
     receiver = WebhookReceiver()
     runner = web.ServerRunner(web.Server(receiver.handle, access_log=None), shutdown_timeout=1)
     await runner.setup()
@@ -229,7 +195,3 @@ async def receiver_on(listening: socket.socket) -> AsyncIterator[WebhookReceiver
         yield receiver
     finally:
         await runner.cleanup()
-
-
-async def nothing_is_owed(data_dir: Path) -> bool:
-    return ask(data_dir, OWED) == [(0,)]

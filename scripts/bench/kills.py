@@ -113,12 +113,12 @@ async def _killed(
 
 async def _losses(pair: list[Any], ledgers: tuple[Any, Any], others: Sequence[Any]) -> list[str]:
     """Sessions and calls are read at both processes: neither may answer less than the other."""
-    from tests.test_crash import Inspection  # noqa: PLC0415 - not a script's path
+    from tests.test_crash import losses  # noqa: PLC0415 - not a script's path
 
     lost = []
     for process in pair:
         for ledger in ledgers:
-            lost += await Inspection(process.server.client, process.url, ledger).find_losses()
+            lost += await losses(process.server.client, process.url, ledger)
     for other in others:
         lost += await other.losses(pair[0])
     for line in lost[:20]:
