@@ -36,13 +36,14 @@ def test_chain_ids_are_read_however_wallets_write_them(chain_id: Any, read: int 
         (partial(read_request, "call"), BadPayloadError, ".",
          [None, "eth_sign", {}, {"method": 1}, {"method": "eth_sign", "id": [1]}]),
         (read_result, BadPayloadError, ".", [None, [], {}, {"approved": True}, {"error": "text"}]),
-        (read_namespaces, BadPayloadError, "approval", [{"namespaces": each} for each in (
-            None, {}, [], {"EIP": {"accounts": [], "methods": [], "events": []}},
-            {"eip155": {"accounts": [ACCOUNT], "methods": [], "events": []}},
-            {"eip155": {"accounts": "all", "methods": [], "events": []}},
-            {"eip155": {"accounts": [], "methods": [1], "events": []}},
-            {"eip155": {"accounts": [], "methods": []}},
-        )]),
+        (read_namespaces, BadPayloadError, "approval", [
+            {"namespaces": None}, {"namespaces": {}}, {"namespaces": []},
+            {"namespaces": {"EIP": {"accounts": [], "methods": [], "events": []}}},
+            {"namespaces": {"eip155": {"accounts": [ACCOUNT], "methods": [], "events": []}}},
+            {"namespaces": {"eip155": {"accounts": "all", "methods": [], "events": []}}},
+            {"namespaces": {"eip155": {"accounts": [], "methods": [1], "events": []}}},
+            {"namespaces": {"eip155": {"accounts": [], "methods": []}}},
+        ]),
         (first_chain, BadPayloadError, "no chain", [{"eip155": {"accounts": []}}]),
     ],
 )  # fmt: skip
