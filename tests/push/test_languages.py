@@ -137,39 +137,23 @@ def test_whatever_follows_a_language_it_is_still_known(tag: str, rest: str) -> N
     assert match_language(f"{tag}-x-{rest}".split(",")[0].split("@")[0]) == tag
 
 
-@each_row(
-    ("name", "shown"),
-    [
-        ("Uniswap", "Uniswap"),
-        ("  Uni \t\r\n swap ", "Uni swap"),
-        ("Uni\u2028swap\u2029\u0085x", "Uni swap x"),
-        ("Uni\u3000\u00a0swap", "Uni swap"),
-        ("Uni\x00\x07\x1b\x7fswap", "Uniswap"),
-        ("\u202eUni\u2066s\u200fw\u061ca\u2069p\u202c", "Uniswap"),
-        ("Uni\u200bs\u2060w\ufeffa\u00adp", "Uniswap"),
-        ("Uni\u200d\u200cswap\u200d", "Uniswap"),
-        ("Uni\ud83d swap\udc00", "Uni swap"),
-        ("\uf8ff Pay\U000f0000", "Pay"),
-        ("Pay\ufdd0\uffff\U0010fffe", "Pay"),
-        ("Pay\U000e0041\U000e007f\U000e0001", "Pay"),
-        ("\u3164Pay\u2800\u115f", "Pay"),
-        ("\u0301\u0308 \u200dPay", "Pay"),
-        ("e\u0301te\u0301", "e\u0301te\u0301"),
-        ("Z" + "\u0335" * 40 + "y", "Z" + "\u0335" * 8 + "y"),
-        (
-            "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
-            "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
-        ),
-        ("\U0001f469\u200d\U0001f4bb", "\U0001f469\u200d\U0001f4bb"),
-        ("\u2764\ufe0f", "\u2764\ufe0f"),
-        ("{name} {} %s %(x)s \\1 {0!r}", "{name} {} %s %(x)s \\1 {0!r}"),
-        ("<b>&amp;</b>", "<b>&amp;</b>"),
-        *[
-            (nothing, "")
-            for nothing in ("", " ", "\n", "\u202e", "\u200b\u200d", "\u0301", "\ud800", "\u3164")
-        ],
-    ],
-)
+CLEANED = [
+    ("Uniswap", "Uniswap"), ("  Uni \t\r\n swap ", "Uni swap"), ("Uni\u2028swap\u2029\u0085x", "Uni swap x"),
+    ("Uni\u3000\u00a0swap", "Uni swap"), ("Uni\x00\x07\x1b\x7fswap", "Uniswap"),
+    ("\u202eUni\u2066s\u200fw\u061ca\u2069p\u202c", "Uniswap"), ("Uni\ud83d swap\udc00", "Uni swap"),
+    ("Uni\u200bs\u2060w\ufeffa\u00adp", "Uniswap"), ("Uni\u200d\u200cswap\u200d", "Uniswap"),
+    ("\uf8ff Pay\U000f0000", "Pay"), ("Pay\ufdd0\uffff\U0010fffe", "Pay"),
+    ("Pay\U000e0041\U000e007f\U000e0001", "Pay"), ("\u3164Pay\u2800\u115f", "Pay"),
+    ("\u0301\u0308 \u200dPay", "Pay"), ("Z" + "\u0335" * 40 + "y", "Z" + "\u0335" * 8 + "y"),
+]  # fmt: skip
+KEPT = [
+    "e\u0301te\u0301", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\U0001f469\u200d\U0001f4bb",
+    "\u2764\ufe0f", "{name} {} %s %(x)s \\1 {0!r}", "<b>&amp;</b>",
+]  # fmt: skip
+NOTHING = ["", " ", "\n", "\u202e", "\u200b\u200d", "\u0301", "\ud800", "\u3164"]
+
+
+@each_row(("name", "shown"), [*CLEANED, *((kept, kept) for kept in KEPT), *((none, "") for none in NOTHING)])
 def test_a_name_is_shown_on_one_line_without_what_cannot_be_seen(name: str, shown: str) -> None:
     assert shown_name(name) == shown
     text = request_text("en", name).replace(FSI, "").replace(PDI, "")
@@ -188,28 +172,22 @@ def test_shown_peer_name_is_short_clean_and_stable(name: str) -> None:
     assert shown_name(shown) == shown
 
 
-@each_row(
-    ("whole", "kept"),
-    [
-        ("a" * 64, "a" * 64),
-        ("a" * 65, "a" * 63 + "\u2026"),
-        ("a" * 62 + " bcd", "a" * 62 + "\u2026"),
-        ("a" * 62 + "e\u0301bc", "a" * 62 + "\u2026"),
-        ("a" * 61 + "e\u0301bc", "a" * 61 + "e\u0301\u2026"),
-        ("a" * 62 + "\U0001f44d\U0001f3fdbc", "a" * 62 + "\u2026"),
-        ("a" * 61 + "\U0001f469\u200d\U0001f4bbbc", "a" * 61 + "\u2026"),
-        ("a" * 62 + "\U0001f469\u200d\U0001f4bbbc", "a" * 62 + "\u2026"),
-        ("a" * 62 + "\U0001f1e9\U0001f1eabc", "a" * 62 + "\u2026"),
-        ("a" * 61 + "\U0001f1e9\U0001f1eabc", "a" * 61 + "\U0001f1e9\U0001f1ea\u2026"),
-        ("\U0001f1e9\U0001f1ea" * 40, "\U0001f1e9\U0001f1ea" * 31 + "\u2026"),
-        ("a" * 61 + "\u0915\u094d\u0937bc", "a" * 61 + "\u2026"),
-        ("a" * 62 + "\u0e19\u0e33bc", "a" * 62 + "\u2026"),
-        ("a" * 62 + "\u1112\u1161\u11abbc", "a" * 62 + "\u2026"),
-        ("\u4e2d" * 100_000, "\u4e2d" * 63 + "\u2026"),
-        ("\U0001f469\u200d" * 100 + "x", ("\U0001f469\u200d" * 100)[:63] + "\u2026"),
-    ],
-)
-def test_a_long_name_is_cut_between_characters(whole: str, kept: str) -> None:
+CODER, GERMANY, FAMILY = "\U0001f469\u200d\U0001f4bb", "\U0001f1e9\U0001f1ea", "\U0001f469\u200d" * 100
+CUT = [
+    (0, "a" * 65, "a" * 63), (62, " bcd", ""), (62, "e\u0301bc", ""), (61, "e\u0301bc", "e\u0301"),
+    (62, "\U0001f44d\U0001f3fdbc", ""), (61, CODER + "bc", ""), (62, CODER + "bc", ""),
+    (62, GERMANY + "bc", ""), (61, GERMANY + "bc", GERMANY), (0, GERMANY * 40, GERMANY * 31),
+    (61, "\u0915\u094d\u0937bc", ""), (62, "\u0e19\u0e33bc", ""), (62, "\u1112\u1161\u11abbc", ""),
+    (0, "\u4e2d" * 100_000, "\u4e2d" * 63), (0, FAMILY + "x", FAMILY[:63]),
+]  # fmt: skip
+"""So many letters, what follows them, and as much of it as stays."""
+
+
+@each_row(("letters", "rest", "left"), CUT)
+def test_a_long_name_is_cut_between_characters(letters: int, rest: str, left: str) -> None:
+    whole, kept = "a" * letters + rest, "a" * letters + left + "\u2026"
+
+    assert shown_name("a" * 64) == "a" * 64
     assert shown_name(whole) == kept
     assert request_text("en", whole) == f"New request from {kept}"
 
