@@ -82,6 +82,9 @@ async def test_requests_need_the_token_which_excuses_a_proxy_and_no_wrong_host_n
         assert answer.headers["WWW-Authenticate"] == "Bearer"
     assert (await call(with_token, X_Forwarded_For="198.51.100.7", **AUTHORIZED)).status == 200
     (await call(with_token, Host="evil.example", **AUTHORIZED)).problem(403)
+    page = await call(with_token, Origin=LOOPBACK[0])
+    assert (page.status, page.headers["Access-Control-Allow-Origin"]) == (401, LOOPBACK[0])
+    assert (await call(with_token, Origin=LOOPBACK[0], **AUTHORIZED)).status == 200
 
 
 async def test_only_requests_to_a_name_of_this_machine_are_answered(rpc: RpcClient) -> None:
@@ -164,13 +167,6 @@ async def test_pages_of_this_machine_lose_access_to_a_wallet_that_may_have_other
     assert (await call(rpc.server, Origin=LOOPBACK[0])).status == 200
     keystore.write_text("no directory")
     assert (await call(rpc.server, Origin=LOOPBACK[0])).status == 403
-
-
-async def test_pages_of_this_machine_need_the_token_too(with_token: RunningServer) -> None:
-    without = await call(with_token, Origin=LOOPBACK[0])
-    authorized = await call(with_token, Origin=LOOPBACK[0], **AUTHORIZED)
-    assert (without.status, authorized.status) == (401, 200)
-    assert without.headers["Access-Control-Allow-Origin"] == LOOPBACK[0]
 
 
 def refusals(logs: list[Any]) -> list[tuple[str, int, int]]:

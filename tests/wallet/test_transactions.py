@@ -182,23 +182,13 @@ def test_any_json_is_a_request_or_an_invalid_params_error(value: Any) -> None:
 
 @pytest.fixture
 def fake(fake: FakeNode) -> FakeNode:
-    fake.results |= {
-        "eth_gasPrice": "0x64",
-        "eth_maxPriorityFeePerGas": "0x5",
-        "eth_getBlockByNumber": {"baseFeePerGas": "0x32"},
-        "eth_getTransactionCount": "0x9",
-    }
+    fake.results |= {"eth_gasPrice": "0x64", "eth_maxPriorityFeePerGas": "0x5"}
+    fake.results |= {"eth_getBlockByNumber": {"baseFeePerGas": "0x32"}, "eth_getTransactionCount": "0x9"}
     return fake
 
 
 async def signed(rig: Rig, **fields: Any) -> RawTransaction:
     return read_raw_transaction(data_of(await rig.sign(**fields)))
-
-
-async def test_a_legacy_transaction_has_the_nodes_gas_price(rig: Rig, fake: FakeNode) -> None:
-    found = await signed(rig)
-    assert (found.gas, found.max_fee_per_gas, found.nonce, found.chain_id) == (90_000, 100, 9, 31_337)
-    assert "eth_estimateGas" not in fake.methods
 
 
 @each_row(("fields", "tip", "most"), [
@@ -218,6 +208,9 @@ async def test_a_node_is_asked_for_what_is_missing_alone_and_may_not_know_the_fe
     await signed(rig, maxFeePerGas="0x1", maxPriorityFeePerGas="0x1", nonce="0x2")
     assert set(fake.methods) <= {"eth_chainId"}
 
+    filled = await signed(rig)
+    assert (filled.gas, filled.max_fee_per_gas, filled.nonce, filled.chain_id) == (90_000, 100, 9, 31_337)
+    assert "eth_estimateGas" not in fake.methods
     del fake.results["eth_maxPriorityFeePerGas"]
     assert (await signed(rig, type="0x2")).max_priority_fee_per_gas == 10**9
     fake.results["eth_getBlockByNumber"] = {"number": "0x1"}
@@ -238,16 +231,12 @@ async def test_errors_are_passed_on(rig: Rig, fake: FakeNode, method: str, field
     assert await rig.queued() is None
 
 
-async def test_signing_alone_skips_taken_nonces_and_reserves_none(rig: Rig, fake: FakeNode) -> None:
-    await rig.send()
-    assert [(await signed(rig)).nonce for _ in range(2)] == [10, 10]
-
-
-async def test_reserved_nonces_and_given_nonces_do_not_collide(rig: Rig) -> None:
+async def test_nonces_do_not_collide_with_given_ones_and_signing_alone_reserves_none(rig: Rig) -> None:
     await asyncio.gather(*(rig.send(nonce=hex(number)) for number in range(19, 29)))
     sent = await asyncio.gather(*(rig.send() for _ in range(30)))
     nonces = sorted([int((await rig.queued(each))["nonce"], 16) for each in sent])
     assert nonces == [*range(9, 19), *range(29, 49)]
+    assert [(await signed(rig)).nonce for _ in range(2)] == [49, 49]
 
 
 async def test_transactions_of_one_account_are_sent_in_the_order_of_the_requests(rig: Rig) -> None:
@@ -267,8 +256,7 @@ async def test_nothing_is_signed_or_sent_for_other_chains_and_accounts_and_of_ma
             await attempt(from_="0x" + "12" * 20)
     for raw, fault in (
         (signed_elsewhere(chain_id=5), "is for chain 5, and the wallet is on chain 31337"),
-        ("0x", "is not a signed transaction"),
-        ("0x05", "is not a signed transaction"),
+        *((each, "is not a signed transaction") for each in ("0x", "0x05")),
         ("f86180", "must be DATA"),
         (signed_elsewhere(nonce=2**63), "has a nonce above 0x7fffffffffffffff"),
     ):
