@@ -2,8 +2,7 @@
 
 import gc
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from functools import partial
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,27 +34,16 @@ __all__ = ["pytest_runtest_makereport"]
 
 pytest_plugins = ["tests.support.forked_workers"]
 
-_MANY_OBJECTS = 600_000
-
 # No test depends on how fast the machine is, and a run of the suite repeats the examples of the one before.
 for _name, _examples in (("repeatable", 150 if SLOW else 15), ("postgres", 5)):
-    settings.register_profile(
-        _name,
-        deadline=None,
-        derandomize=True,
-        max_examples=_examples,
-        suppress_health_check=[HealthCheck.too_slow],
-    )
+    _unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile(_name, _unhurried, derandomize=True, max_examples=_examples)
 settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--engine",
-        choices=("sqlite", "postgres"),
-        default="sqlite",
-        help="the database of the servers that tests start",
-    )
+    choices = ("sqlite", "postgres")
+    parser.addoption("--engine", choices=choices, default="sqlite", help="the database of the tests' servers")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -111,7 +99,7 @@ def pytest_runtest_logfinish() -> None:
     """Let go of the test's databases, and collect garbage once there is much."""
     release_databases()
     made_since_the_last_time, _, _ = gc.get_count()
-    if made_since_the_last_time > _MANY_OBJECTS:
+    if made_since_the_last_time > 600_000:
         gc.collect()
 
 
@@ -140,13 +128,14 @@ def unconfigured_log() -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def loggers_that_can_be_captured() -> Iterator[None]:
     """A command that a test runs configures the log. What it keeps must not escape a later test's capture."""
+    configure = structlog.configure
+
+    def without_cache(**options: Any) -> None:
+        configure(**{**options, "cache_logger_on_first_use": False})
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(structlog, "configure", partial(_configure_without_cache, structlog.configure))
+        patch.setattr(structlog, "configure", without_cache)
         yield
-
-
-def _configure_without_cache(configure: Callable[..., None], **options: Any) -> None:
-    configure(**{**options, "cache_logger_on_first_use": False})
 
 
 @pytest.fixture(scope="session")
