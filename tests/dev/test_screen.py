@@ -16,7 +16,7 @@ from bridge_server.cli.dev import TrafficLines, dev_banner, qr_code, request_lin
 from bridge_server.cli.output import Output, Screen, screen_of
 from bridge_server.cli.process import typed_command
 from bridge_server.kernel.background import running
-from bridge_server.web.traffic import Contents, Exchange, Recorded
+from bridge_server.web.traffic import Exchange, Recorded
 from tests.dev.conftest import SECRET, DevServer
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
@@ -130,7 +130,7 @@ def line(screen: Screen | None = None, **fields: Any) -> str:
     return request_line(recorded, screen or Screen())
 
 
-def test_ids_are_short_and_a_wait_or_no_answer_is_said() -> None:
+def test_ids_are_short_a_wait_or_no_answer_is_said_and_no_text_steers_the_terminal() -> None:
     path = "/session/01a3185c-5d2f-7b5c-9f3e-1c2d3e4f5a6b/calls"
     text = line(method="GET", path=path, waited_seconds=1.94, milliseconds=1940.0)
     unanswered = line(status=0, milliseconds=3.0, summary="connection refused")
@@ -139,15 +139,7 @@ def test_ids_are_short_and_a_wait_or_no_answer_is_said() -> None:
     assert "no answer  3 ms  connection refused" in unanswered
     assert line(Screen(columns=80)).index("200  1 ms") == 51  # a path leaves half
     assert line(Screen(columns=120)).index("200  1 ms") == 61
-
-
-def test_a_page_that_may_not_call_the_wallet_is_answered_with_the_flag() -> None:
-    origin = "http://a.example:3000"
-    text = line(
-        who="page", path="/rpc", route="rpc", status=403, request=Contents({"Origin": origin}),
-        summary=f"Web pages of '{origin}' may not call the wallet. Allow them",
-    )  # fmt: skip
-    assert text.endswith(f"403  1 ms  {origin} may not call the wallet: --rpc-origins {origin}")
+    assert line(summary="\x1b]0;owned\x07\nand a line of its own", path="/\x1b[2J").isprintable()
 
 
 @each_row("screen", [Screen(), Screen(columns=120), Screen(columns=80), Screen(columns=40)])
@@ -175,10 +167,6 @@ def test_a_notification_that_missed_somebody_and_a_request_that_waits_for_a_pers
     remedy = r"waits  personal_sign: waits \(approvals approve 657316b8\)"
     assert re.search(rf"rpc +approval 657316b8-fc25 +{remedy}", waits)
     assert "\x1b[33m" in waits
-
-
-def test_a_clients_text_cannot_steer_the_terminal() -> None:
-    assert line(summary="\x1b]0;owned\x07\nand a line of its own", path="/\x1b[2J").isprintable()
 
 
 @asynccontextmanager

@@ -118,14 +118,6 @@ async def test_the_command_reads_uris_from_standard_input(relay: RunningServer) 
     assert (process.returncode, err) == (0, b"")
 
 
-def test_a_bridge_that_is_away_is_exit_code_1() -> None:
-    uri = "ethereum:wc-abc@1?name=Dapp&bridge=http%3A%2F%2F127.0.0.1%3A1&symKey=" + "A" * 43 + "="
-    finished = run_command("wallet", uri, "--quiet")
-    assert finished.exit_code == 1
-    (line,) = finished.err.splitlines()
-    assert line.startswith("bridge-server: The bridge http://127.0.0.1:1 cannot be used: ")
-
-
 @each_row(("arguments", "said"), [
     (["--on", "personal_sign"], "'personal_sign' is no rule: write METHOD[@ORIGIN]=ACTION"),
     (["--on", "personal_sign=dance"], "'dance' is no action: write approve, reject,"),
@@ -159,20 +151,12 @@ def test_a_file_of_rules_that_cannot_be_read_is_an_error_of_usage(
 
 
 _TOPIC = "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925"  # SHA-256 of 32 zero bytes
-_URI_OF_2X = f"wc:{_TOPIC}@2?relay-protocol=irn&symKey={'0' * 64}"
 
 
-def test_a_uri_of_2_x_needs_the_relay(tmp_path: Path) -> None:
-    finished = run_command("wallet", _URI_OF_2X, environment={"TMPDIR": str(tmp_path)})
-    assert (finished.exit_code, finished.err) == (
-        2,
-        "bridge-server: the URI cannot be used: a URI of generation 2.x names no relay, and no server of dev "
-        "runs here: add --relay-url\n",
-    )
-
-
-async def test_the_relay_is_the_one_server_of_dev_on_this_machine(tmp_path: Path) -> None:
-    temporary = {"TMPDIR": str(tmp_path / "tmp")}
+async def test_the_relay_of_2_x_is_the_one_server_of_dev_on_this_machine(tmp_path: Path) -> None:
+    uri, temporary = f"wc:{_TOPIC}@2?relay-protocol=irn&symKey={'0' * 64}", {"TMPDIR": str(tmp_path / "tmp")}
+    (tmp_path / "tmp").mkdir()
+    without = run_command("wallet", uri, environment=temporary)
     with running(tmp_path) as dev:
         said = f"bridge-server: the relay is {dev.facts['url']}, the server of dev on this machine\n"
         async with dapp_at(dev.facts["url"], "2.x") as dapp:
@@ -182,10 +166,14 @@ async def test_the_relay_is_the_one_server_of_dev_on_this_machine(tmp_path: Path
                 assert (await ended(process))[::2] == (0, said)
         (tmp_path / "other").mkdir()
         with running(tmp_path / "other", environment=temporary):
-            refused = run_command("wallet", _URI_OF_2X, environment=temporary)
+            several = run_command("wallet", uri, environment=temporary)
 
-    assert refused.exit_code == 2
-    assert "several servers of dev run here (" in refused.err
+    assert (without.exit_code, several.exit_code) == (2, 2)
+    assert without.err == (
+        "bridge-server: the URI cannot be used: a URI of generation 2.x names no relay, and no server of dev "
+        "runs here: add --relay-url\n"
+    )
+    assert "several servers of dev run here (" in several.err
 
 
 def test_the_ready_file_is_for_the_owner_alone(tmp_path: Path) -> None:
