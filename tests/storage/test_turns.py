@@ -4,10 +4,8 @@ Their table is read from the code: a turn that is missing shows to clients only 
 """
 
 import ast
-import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import permutations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +18,6 @@ from bridge_server.console.access import AccessStore
 from bridge_server.inbox.devices import DeviceStore
 from bridge_server.inbox.sign_in import SignInStore
 from bridge_server.inbox.store import InboxStore
-from bridge_server.kernel.events import Events
 from bridge_server.notify.store import NotifyStore
 from bridge_server.outbox.message_store import MessageStore
 from bridge_server.outbox.store import OutboxStore
@@ -33,15 +30,13 @@ from bridge_server.pubsub.v2_models import ClientKey, Publication, Publishing, S
 from bridge_server.pubsub.v2_store import IrnStore
 from bridge_server.push.store import PushStore
 from bridge_server.relay.store import RelayStore, RelaySweepStore
-from bridge_server.storage.database import NO_TURNS, Row, Statement, Transaction, Turn, Turns, Value, striped
-from bridge_server.storage.postgres.database import PostgresDatabase
+from bridge_server.storage.database import NO_TURNS, Row, Transaction, Turn, Turns, Value, striped
 from bridge_server.storage.postgres.group_commit import beginning, lock_key
 from bridge_server.testmode.service import EveryTable
 from bridge_server.wallet.approvals import ApprovalStore
 from bridge_server.wallet.transactions.store import TransactionStore
 from bridge_server.web.limits import BucketStore
-from tests.support.drivers import notes_url
-from tests.support.postgres import PostgresServer, needs_postgres
+from tests.support.postgres import needs_postgres
 from tests.support.rows import each_row
 
 PACKAGE = Path(bridge_server.__file__).parent
@@ -222,72 +217,6 @@ async def test_a_transaction_names_its_turns(
     database = RecordingDatabase()
     await getattr(store, method)(SimpleNamespace(database=database), *arguments)
     assert database.turns == turns
-
-
-# Transactions of several processes that have a turn in common follow each other; others do not wait.
-
-
-@needs_postgres
-async def test_two_processes_that_move_amounts_lose_none_and_sums_are_of_one_moment(
-    postgres: PostgresServer,
-) -> None:
-    url = await notes_url(postgres)
-    first, second = two = [PostgresDatabase(url, Events(), {}) for _ in range(2)]
-    async with first.opened(), second.opened():
-        notes = {name: Turn("note", name) for name in "abc"}
-        everything = Turns((), tuple(notes.values()))
-        for name in "abc":
-            await first.transaction(add(name, 100), turns=Turns((notes[name],)))
-        moves = [
-            two[number % 2].transaction(move(source, target), turns=Turns((notes[source], notes[target])))
-            for number, (source, target) in enumerate([*permutations("abc", 2)] * 15)
-        ]
-        sums = [two[number % 2].transaction(sum_of("abc"), turns=everything) for number in range(20)]
-        outcomes = await asyncio.gather(*moves, *sums)
-
-        assert outcomes[-20:] == [300] * 20
-        assert await second.transaction(sum_of("abc"), turns=everything) == 300
-
-
-NUMBER = "SELECT number FROM notes WHERE name = ?"
-SET = (
-    "INSERT INTO notes (name, number) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET number = excluded.number"
-)
-
-
-def add(name: str, amount: int) -> Callable[[], Transaction[int]]:
-    """Read a number and write a larger one, which is right only if nobody writes in between."""
-
-    def work() -> Transaction[int]:
-        rows = yield Statement(NUMBER, (name,))
-        number = (rows[0][0] if rows else 0) + amount
-        yield Statement(SET, (name, number))
-        return number
-
-    return work
-
-
-def move(source: str, target: str) -> Callable[[], Transaction[int]]:
-    """Move one from a number to another."""
-
-    def work() -> Transaction[int]:
-        yield from add(source, -1)()
-        return (yield from add(target, 1)())
-
-    return work
-
-
-def sum_of(names: str) -> Callable[[], Transaction[int]]:
-    """Add up numbers one after another, which is right only if nobody writes in between."""
-
-    def work() -> Transaction[int]:
-        total = 0
-        for name in names:
-            rows = yield Statement(NUMBER, (name,))
-            total += rows[0][0] if rows else 0
-        return total
-
-    return work
 
 
 @needs_postgres

@@ -25,21 +25,26 @@ async def test_a_turn_that_many_want_or_another_process_has_keeps_no_other_trans
     database: PostgresDatabase, url: str, heard: list[Key]
 ) -> None:
     busy, free = Turns((Turn("thing", "1"),)), Turns((Turn("thing", "2"),))
+    shared = Turns(shared=(Turn("all"),))
     hot = [database.transaction(put(f"hot {n}", "x"), turns=busy) for n in range(40)]
     await asyncio.gather(*hot, database.transaction(put("cold", "x")))
     assert heard.index(("note", "cold")) == 16
 
     await clear(database)
     async with connected(url) as other:
-        await other.execute(f"SELECT pg_advisory_lock({lock_key(Turn('thing', '1'))})")
-        blocked = asyncio.ensure_future(database.transaction(put("blocked", "x"), turns=busy))
+        for turn in (*busy.exclusive, *shared.shared):
+            await other.execute(f"SELECT pg_advisory_lock({lock_key(turn)})")
+        blocked = [
+            asyncio.ensure_future(database.transaction(put(name, "x"), turns=turns))
+            for name, turns in (("alone", busy), ("sharing", shared))
+        ]
         beside = database.transaction(put("beside", "x"), turns=free)
         await asyncio.gather(beside, database.transaction(put("later", "x")))
 
-        assert not blocked.done()
+        assert not any(each.done() for each in blocked)
         assert await names(database) == ["beside", "later"]
-    await blocked
-    assert "blocked" in await names(database)
+    await asyncio.gather(*blocked)
+    assert await names(database) == ["alone", "beside", "later", "sharing"]
 
 
 async def test_an_exception_of_a_transaction_reaches_its_caller_as_it_is(database: PostgresDatabase) -> None:
