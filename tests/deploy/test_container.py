@@ -11,7 +11,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -25,28 +24,34 @@ _ROOT = Path(__file__).parents[2]
 _DEPLOY = _ROOT / "deploy"
 _DIRECTORIES = re.compile(r"(?<![\w.-])/(?=(opt|src|data)\b)")
 _SECONDS = 900
+# As this machine can make an image: no user is added, and files belong to nobody else.
+_PLAYED = {"useradd": ":", "install": 'for last; do :; done; mkdir -m 700 "$last"'}
 
 
-@dataclass
 class Image:
     """The files that the lines of a Dockerfile make, in a directory."""
 
-    root: Path
-    environment: dict[str, str] = field(default_factory=dict)
-    entry_point: list[str] = field(default_factory=list)
-    command: list[str] = field(default_factory=list)
-    health_check: list[str] = field(default_factory=list)
-
-    def build(self, dockerfile: str) -> None:
-        """Carry out each line."""
+    def __init__(self, root: Path, dockerfile: str) -> None:
+        self.root = root
+        self.environment: dict[str, str] = {}
+        self.commands: dict[str, list[str]] = {}
         for line in dockerfile.replace("\\\n", " ").splitlines():
             word, _, rest = line.partition(" ")
-            if word and word != "#":
-                getattr(self, f"_{word.lower()}")(rest)
+            if word in ("ENTRYPOINT", "CMD", "HEALTHCHECK"):
+                self.commands[word] = json.loads(rest.rpartition("CMD ")[2])
+            elif word in ("USER", "VOLUME", "EXPOSE"):
+                assert rest in ("10001", "/data", "8080")
+            elif word and word != "#":
+                {"FROM": self._from, "COPY": self._copy, "RUN": self._run, "ENV": self._env}[word](rest)
 
     def variables(self) -> dict[str, str]:
         """The environment of the image's programs."""
         return {**environment_without_settings(), **self.environment}
+
+    def health(self) -> int:
+        """The exit code of the health check."""
+        command = shlex.join(self.commands["HEALTHCHECK"])
+        return subprocess.run(["sh", "-c", command], env=self.variables(), timeout=60, check=False).returncode
 
     def _from(self, _: str) -> None:
         self.environment.clear()
@@ -66,32 +71,14 @@ class Image:
     def _run(self, rest: str) -> None:
         played = {"PATH": f"{self.root / 'played'}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
         finished = subprocess.run(
-            ["sh", "-euc", self._here(rest)],
-            env={**self.variables(), **played, **LAZY_PIP},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=_SECONDS,
-            check=False,
-        )
+            ["sh", "-euc", self._here(rest)], env={**self.variables(), **played, **LAZY_PIP},
+            capture_output=True, encoding="utf-8", timeout=_SECONDS, check=False,
+        )  # fmt: skip
         assert finished.returncode == 0, rest + finished.stdout + finished.stderr
 
     def _env(self, rest: str) -> None:
         name, _, value = rest.partition("=")
         self.environment[name] = self._here(value.replace("$PATH", os.environ["PATH"]))
-
-    def _entrypoint(self, rest: str) -> None:
-        self.entry_point = json.loads(rest)
-
-    def _cmd(self, rest: str) -> None:
-        self.command = json.loads(rest)
-
-    def _healthcheck(self, rest: str) -> None:
-        self.health_check = json.loads(rest.partition(" CMD ")[2])
-
-    def _stated(self, rest: str) -> None:
-        assert rest in ("10001", "/data", "8080")
-
-    _user = _volume = _expose = _stated
 
     def _here(self, text: str) -> str:
         return _DIRECTORIES.sub(f"{self.root}/", text)
@@ -99,14 +86,12 @@ class Image:
 
 @pytest.fixture
 def image(tmp_path: Path) -> Image:
-    """The image as this machine can make it: no user is added, and files belong to nobody else."""
-    image = Image(tmp_path / "image")
-    (image.root / "played").mkdir(parents=True)
-    for name, script in {"useradd": ":", "install": 'for last; do :; done; mkdir -m 700 "$last"'}.items():
-        (image.root / "played" / name).write_text(f"#!/bin/sh\n{script}\n")
-        (image.root / "played" / name).chmod(0o755)
-    image.build((_DEPLOY / "Dockerfile").read_text("utf-8"))
-    return image
+    played = tmp_path / "image" / "played"
+    played.mkdir(parents=True)
+    for name, script in _PLAYED.items():
+        (played / name).write_text(f"#!/bin/sh\n{script}\n")
+        (played / name).chmod(0o755)
+    return Image(played.parent, (_DEPLOY / "Dockerfile").read_text("utf-8"))
 
 
 @slow
@@ -114,19 +99,18 @@ def image(tmp_path: Path) -> Image:
 async def test_the_lines_of_the_dockerfile_make_a_server_that_says_whether_it_is_healthy(
     image: Image, tmp_path: Path
 ) -> None:
-    data = Path(image.environment["BRIDGE_DATA_DIR"])
-    program = [str(image.root / "opt" / "bridge-server" / "bin" / image.entry_point[0])]
-    assert image.command == ["serve"]
+    data = image.environment["BRIDGE_DATA_DIR"]
+    program = [str(image.root / "opt" / "bridge-server" / "bin" / image.commands["ENTRYPOINT"][0])]
+    assert image.commands["CMD"] == ["serve"]
     assert image.environment["BRIDGE_HOST"] == "0.0.0.0"
 
     with server_from_shell(
-        tmp_path, "--data-dir", str(data), program=program, environment=image.environment
+        tmp_path, "--data-dir", data, program=program, environment=image.environment
     ) as server:
         assert await pair_over(server.url) == ANSWERED
-        healthy = _exit_code(image)
-
-    assert (healthy, _exit_code(image)) == (0, 1)
-    assert (data / "bridge.sqlite3").exists()
+        healthy = image.health()
+    assert (healthy, image.health()) == (0, 1)
+    assert (image.root / "data" / "bridge.sqlite3").exists()
 
 
 def test_the_build_context_has_what_the_dockerfile_copies() -> None:
@@ -146,8 +130,3 @@ def test_the_compose_file_trusts_the_network_that_it_makes() -> None:
     assert trusted == subnet
     assert "BRIDGE_UPSTREAM: bridge:8080" in compose
     assert "./Caddyfile:" in compose
-
-
-def _exit_code(image: Image) -> int:
-    command = shlex.join(image.health_check)
-    return subprocess.run(["sh", "-c", command], env=image.variables(), timeout=60, check=False).returncode

@@ -12,7 +12,6 @@ import tarfile
 import venv
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from email.parser import Parser
 from pathlib import Path
 
@@ -33,10 +32,11 @@ _MADE_ALREADY = os.environ.get("BUILT_FILES")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The .pyz unpacks its libraries at its first start, once for all tests."""
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The .pyz unpacks its libraries once, and uv builds the wheel of the checkout once, also for pipx."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("SHIV_ROOT", str(tmp_path_factory.mktemp("shiv")))
+        environment.setenv("UV_CACHE_DIR", str(tmp_path_factory.mktemp("uv")))
         yield
 
 
@@ -67,15 +67,11 @@ async def test_the_file_runs_a_server_over_which_a_dapp_and_a_wallet_meet(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    pages = {"protocol": 200, "api": 200, "errors/not-found": 200, "nowhere": 404}
     with server_from_shell(tmp_path, program=[built / name]) as server:
         assert await pair_over(server.url) == ANSWERED
         async with aiohttp.ClientSession(server.url) as reader:
-            for path, status in (
-                ("protocol", 200),
-                ("api", 200),
-                ("errors/not-found", 200),
-                ("nowhere", 404),
-            ):
+            for path, status in pages.items():
                 async with reader.get(f"/docs/{path}") as response:
                     assert (path, response.status) == (path, status)
         assert server.stop(signal.SIGTERM) == 0  # the executable has a parent, which hands the signal on
@@ -83,7 +79,7 @@ async def test_the_file_runs_a_server_over_which_a_dapp_and_a_wallet_meet(
     assert f"\nExecStart={built / name} serve --config " in unit
 
 
-def test_the_source_distribution_has_what_the_wheel_has(built: Path, tmp_path: Path) -> None:
+def test_the_source_distribution_has_what_the_wheel_has(built: Path) -> None:
     with tarfile.open(built / f"bridge_server-{VERSION}.tar.gz") as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
 
@@ -92,9 +88,8 @@ def test_the_source_distribution_has_what_the_wheel_has(built: Path, tmp_path: P
         for file in (_ROOT / "bridge_server").rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
-    assert wanted - names == set()
     guides = {f"bridge_server/description/pages/{file.name}" for file in (_ROOT / "docs").glob("*.md")}
-    assert guides - names == set()
+    assert (wanted | guides) - names == set()
 
 
 def _output_of(*command: str | Path, cwd: Path) -> str:
@@ -163,57 +158,33 @@ def test_an_account_of_eth_account_has_an_inbox(bridge_project):
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """A fresh virtual environment."""
-
-    folder: Path
-
-    def run(self, *arguments: str | Path, cwd: Path | None = None) -> str:
-        """The output of its Python, which must succeed."""
-        return _output_of(self.folder / "bin" / "python", *arguments, cwd=cwd or self.folder)
-
-    def uv_pip(self, word: str, *arguments: str) -> None:
-        """Run a command of `uv pip` on it, which must succeed: pip takes six times as long."""
-        python = self.folder / "bin" / "python"
-        _output_of(python.with_name("uv"), "pip", word, "--python", python, *arguments, cwd=self.folder)
-
-
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory, built: Path) -> Environment:
-    """One with pipx and uv, that can reach the package index, as the build could."""
+def tools(tmp_path_factory: pytest.TempPathFactory, built: Path) -> Path:
+    """The programs of an environment with pipx and uv, which reaches the package index as the build does."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder)
     pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python")
     _output_of(*pip, "install", "--quiet", "pipx", "uv", cwd=folder)
-    return Environment(folder)
+    return folder / "bin"
 
 
-@pytest.fixture(scope="module")
-def wheel(built: Path) -> Path:
+def test_a_suite_uses_the_wheel_and_its_fixtures_beside_web3_and_eth_account(
+    built: Path, tools: Path, tmp_path: Path
+) -> None:
     (wheel,) = built.glob("*.whl")
-    return wheel
-
-
-@pytest.fixture(scope="module")
-def installed(environment: Environment, wheel: Path, uv_cache: str) -> Environment:
-    environment.uv_pip("install", "--cache-dir", uv_cache, f"{wheel}[pytest]", "web3", "eth-account")
-    return environment
-
-
-def test_the_wheel_and_web3_and_eth_account_agree_on_what_they_require(installed: Environment) -> None:
-    installed.uv_pip("check")
-
-
-def test_a_suite_uses_the_wheel_and_its_fixtures_beside_both(installed: Environment, tmp_path: Path) -> None:
+    python, libraries = tools / "python", ("web3", "eth-account")
+    # uv, for pip takes six times as long.
+    _output_of(
+        tools / "uv", "pip", "install", "--python", python, f"{wheel}[pytest]", *libraries, cwd=tmp_path
+    )
+    _output_of(tools / "uv", "pip", "check", "--python", python, cwd=tmp_path)
     (tmp_path / "test_suite.py").write_text(_SUITE)
 
-    printed = installed.run("-m", "pytest", "-q", cwd=tmp_path)
-
-    assert "4 passed" in printed
+    assert "4 passed" in _output_of(python, "-m", "pytest", "-q", cwd=tmp_path)
 
 
-def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+def test_the_wheel_says_what_it_is(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         (place,) = [name for name in names if name.endswith(".dist-info/METADATA")]
@@ -223,72 +194,36 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert REPOSITORY in (metadata["Home-page"] or "") + "".join(metadata.get_all("Project-URL") or [])
     assert str(metadata.get_payload()).startswith("# Bridge Server")
     assert any(name.endswith("/LICENSE") for name in names)
-    assert {
-        "bridge_server/py.typed",
-        "bridge_server/console/layout/page.html",
-        "bridge_server/console/static/htmx-LICENSE.txt",
-        "bridge_server/description/layout/page.html",
-        "bridge_server/description/pages/images/inbox.png",
-        "bridge_server/description/pages/protocol.md",
-        "bridge_server/description/problems.toml",
-        "bridge_server/description/static/docs.css",
-        "bridge_server/web/pages.css",
-    } <= set(names)
+    files = (
+        *("py.typed", "console/layout/page.html", "console/static/htmx-LICENSE.txt", "web/pages.css"),
+        *("description/layout/page.html", "description/static/docs.css", "description/problems.toml"),
+        *("description/pages/images/inbox.png", "description/pages/protocol.md"),
+    )
+    assert {f"bridge_server/{file}" for file in files} <= set(names)
 
 
-# pipx, uv and uvx work in a checkout, with the lines of docs/operate.md; pip is a line of action.yml.
-
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
     """A copy of what is installed, so that nothing of the build is left in the project."""
-    copy = tmp_path_factory.mktemp("checkout")
+    copy = tmp_path / "checkout"
+    shutil.copytree(_ROOT / "bridge_server", copy / "bridge_server", ignore=shutil.ignore_patterns("__py*"))
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "constraints.txt"):
         shutil.copy(_ROOT / name, copy)
-    ignored = shutil.ignore_patterns("__py*")
-    shutil.copytree(_ROOT / "bridge_server", copy / "bridge_server", ignore=ignored)
     return copy
 
 
-@pytest.fixture(scope="module")
-def installers(environment: Environment) -> Path:
-    """The directory of pipx and uv."""
-    return environment.folder / "bin"
-
-
-@pytest.fixture(scope="module")
-def uv_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The wheel of the checkout, which uv builds once, also for pipx: beside uv, pipx installs with it."""
-    return str(tmp_path_factory.mktemp("uv"))
-
-
-def test_pipx_installs_a_checkout(
-    checkout: Path, installers: Path, uv_cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_pipx_uv_and_uvx_work_in_a_checkout_with_the_lines_of_the_guide(
+    checkout: Path, tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("UV_CACHE_DIR", uv_cache)
-    monkeypatch.setenv("PIPX_HOME", str(tmp_path / "pipx"))
-    monkeypatch.setenv("PIPX_BIN_DIR", str(tmp_path / "bin"))
-    _output_of(installers / "pipx", "install", ".", cwd=checkout)
+    for variable in ("PIPX_HOME", "PIPX_BIN_DIR", "UV_TOOL_DIR", "UV_TOOL_BIN_DIR"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    quiet = ("--quiet", "--python", sys.executable)
+    _output_of(tools / "pipx", "install", ".", cwd=checkout)
+    _output_of(tools / "uv", "tool", "install", *quiet, ".", cwd=checkout)
+    by_pipx, by_uv = (tmp_path / folder / "bridge-server" for folder in ("PIPX_BIN_DIR", "UV_TOOL_BIN_DIR"))
 
-    assert VERSION in _output_of(tmp_path / "bin" / "bridge-server", "version", cwd=tmp_path)
-
-
-async def test_uv_installs_a_checkout(
-    checkout: Path, installers: Path, uv_cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("UV_CACHE_DIR", uv_cache)
-    for variable, folder in (("UV_TOOL_DIR", "tools"), ("UV_TOOL_BIN_DIR", "bin")):
-        monkeypatch.setenv(variable, str(tmp_path / folder))
-    _output_of(installers / "uv", "tool", "install", "--quiet", "--python", sys.executable, ".", cwd=checkout)
-
-    with server_from_shell(tmp_path, program=[tmp_path / "bin" / "bridge-server"]) as server:
+    assert VERSION in _output_of(by_pipx, "version", cwd=tmp_path)
+    by_uvx = _output_of(tools / "uvx", *quiet, "--from", ".", "bridge-server", "version", cwd=checkout)
+    assert VERSION in by_uvx
+    with server_from_shell(tmp_path, program=[by_uv]) as server:
         assert await pair_over(server.url) == ANSWERED
-
-
-def test_uvx_runs_a_checkout_without_installing_it(
-    checkout: Path, installers: Path, uv_cache: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("UV_CACHE_DIR", uv_cache)
-    line = ("--quiet", "--python", sys.executable, "--from", ".", "bridge-server", "version")
-
-    assert VERSION in _output_of(installers / "uvx", *line, cwd=checkout)
