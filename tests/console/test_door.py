@@ -26,17 +26,19 @@ HOURS = 3600
 NO_PAGE = "/console/no-such-page"
 
 
-@each_row("path", ["/console", PROJECTS, "/console/faults", "/console/nothing"])
-async def test_every_page_forbids_frames_foreign_scripts_and_caches(
+@each_row("path", ["/console", PROJECTS, "/console/faults", "/console/events", NO_PAGE])
+async def test_every_page_forbids_frames_foreign_scripts_and_caches_and_says_how_to_sign_in(
     console: ConsoleClient, path: str
 ) -> None:
-    for answer in (
-        await console.get(path),
-        await ConsoleClient(console.server).get(path),
-        await console.get(path, headers={"Sec-Fetch-Dest": "iframe"}),
-    ):
+    guessed = dict.fromkeys(console.cookies, "guessed")
+    strangers = [await ConsoleClient(console.server, each).get(path) for each in ({}, guessed)]
+    framed = await console.get(path, headers={"Sec-Fetch-Dest": "iframe"})
+    pages = [] if path == "/console/events" else [await console.get(path)]
+    for answer in (*strangers, framed, *pages):
         assert {name: answer.headers[name] for name in FORBIDDING} == FORBIDDING
         assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+    for answer in strangers:
+        assert (answer.status, "bridge-server console" in answer.body.decode()) == (401, True)
 
 
 async def test_another_host_and_a_page_in_a_frame_are_refused(console: ConsoleClient) -> None:
@@ -108,6 +110,14 @@ async def test_a_link_signs_in_and_sets_a_cookie_that_no_script_reads_and_behind
     )
     first = (await browser.get("/console")).headers["Location"]
     check_texts(await browser.page(first), f'<li><a href="{first}" aria-current="page">')
+
+    other = ConsoleClient(server)
+    answer = await other.get(await new_link(server), headers={"Sec-Fetch-Site": "cross-site"})
+    # After a redirect from another site, a browser would not send the cookie that is SameSite=Strict.
+    assert answer.status == 200
+    check_texts(answer.body.decode(), '<meta http-equiv="refresh" content="0; url=/console">')
+    check_texts(await other.page(PROJECTS), "Projects")
+
     settings: dict[str, Any] = {"console": True, "public_url": "https://bridge.example.org"}
     async with running_server(tmp_path / "tls", **settings) as behind_tls:
         link = await new_link(behind_tls)
@@ -140,18 +150,6 @@ async def test_a_link_works_once_for_five_minutes_also_if_it_was_looked_at_and_a
 
 
 @pytest.mark.own_server
-async def test_a_link_in_a_page_of_another_site_signs_in(server: RunningServer) -> None:
-    browser = ConsoleClient(server)
-
-    answer = await browser.get(await new_link(server), headers={"Sec-Fetch-Site": "cross-site"})
-
-    # After a redirect from there, a browser would not send the cookie that is SameSite=Strict.
-    assert answer.status == 200
-    check_texts(answer.body.decode(), '<meta http-equiv="refresh" content="0; url=/console">')
-    check_texts(await browser.page(PROJECTS), "Projects")
-
-
-@pytest.mark.own_server
 async def test_a_user_ends_a_session_and_the_operator_every_session_and_every_link(
     console: ConsoleClient,
 ) -> None:
@@ -177,13 +175,6 @@ async def test_expired_rows_are_swept(server: RunningServer) -> None:
 
     assert moved["swept"] == 0  # the tables of sign-ins are not counted among those that tests empty
     assert await sign_out_all(server) == 0
-
-
-@pytest.mark.own_server
-@each_row("path", ["/console", "/console/projects", "/console/faults", "/console/events", NO_PAGE])
-async def test_an_operator_who_is_not_signed_in_is_shown_how(server: RunningServer, path: str) -> None:
-    for cookies in ({}, {f"bridge-console-{server.url.rpartition(':')[2]}": "guessed"}):
-        check_texts(await ConsoleClient(server, cookies).page(path, 401), "bridge-server console")
 
 
 @pytest.mark.own_server

@@ -179,9 +179,10 @@ async def next_row(stream: aiohttp.StreamReader) -> dict[str, object]:
     return row
 
 
-async def test_rows_come_as_they_change_and_a_poll_is_completed(
+async def test_rows_come_as_they_change_a_poll_is_completed_and_a_stream_goes_on_after_a_change(
     console: ConsoleClient, bridge: BridgeClient
 ) -> None:
+    await bridge.get("/hello")
     session_id = await bridge.open_session()
     async with console.stream(f"{STREAM}?filter=session:{session_id[:8]}%20is:waits") as stream:
         poll = asyncio.ensure_future(bridge.get(f"/session/{session_id}?wait=20"))
@@ -189,23 +190,15 @@ async def test_rows_come_as_they_change_and_a_poll_is_completed(
         await bridge.update(session_id)
         answered = await next_row(stream)
         await poll
+    async with console.stream(f"{STREAM}?since=1") as stream:
+        following = await next_row(stream)
 
     assert (waiting["tone"], waiting["took"], answered["status"]) == ("waits", "", "200")
     assert str(waiting["status"]).startswith("waits ")
     assert waiting["number"] == answered["number"]
     assert str(answered["took"]).startswith("waited ")
     assert answered["request"] == f"GET /session/{session_id[:8]}…?wait=20"
-
-
-async def test_the_stream_goes_on_after_a_change_and_refuses_what_means_nothing(
-    console: ConsoleClient, bridge: BridgeClient
-) -> None:
-    await bridge.get("/hello")
-    await bridge.get("/info")
-    async with console.stream(f"{STREAM}?since=1") as stream:
-        row = await next_row(stream)
-
-    assert row["request"] == "GET /info"
+    assert following["request"] == "POST /session/new"
     await console.page(f"{STREAM}?filter=colour:red", 400)
     await console.page(f"{STREAM}?since=x", 400)
     await ConsoleClient(console.server).page(STREAM, 401)
@@ -231,11 +224,6 @@ async def test_in_production_ids_are_shortened_and_nothing_is_kept_of_bodies(tmp
         check_texts(await console.page(PATH), "<code>traffic = on</code>")
         for path in (STREAM, f"{PATH}/1"):
             await console.page(path, 404)
-
-
-async def newest_session(console: ConsoleClient) -> str:
-    """The path of its page."""
-    return found(rf'href="({SESSIONS}/[^"?]+)"', await console.page(SESSIONS))
 
 
 async def test_topics_of_2x_are_listed_below_and_lead_to_their_traffic(console: ConsoleClient) -> None:
@@ -272,33 +260,24 @@ async def test_sessions_are_listed_without_their_ids_page_by_page(
     await console.page(f"{SESSIONS}?after=x", 400)
 
 
-async def test_a_session_has_its_timeline_and_its_requests_until_the_operator_ends_it(
+async def test_a_session_has_its_timeline_its_requests_and_a_qr_code_until_the_operator_ends_it(
     console: ConsoleClient, bridge: BridgeClient
 ) -> None:
     session_id = await bridge.open_session()
     await bridge.update(session_id)
     call_id = await bridge.request_call(session_id)
     await bridge.answer(call_id)
-    place = await newest_session(console)
+    place = found(rf'href="({SESSIONS}/[^"?]+)"', await console.page(SESSIONS))
 
     page = await console.page(place)
-
     timeline = page.partition("<h3>Timeline</h3>")[2].partition("</table>")[0]
     assert re.findall(r'<th scope="row">(.*?)</th>', timeline) == ["opened", "asked", "answered", "expires"]
     check_texts(page, f"PUT /session/{session_id[:8]}…", f"POST /call-status/{call_id[:8]}…/new")
     check_texts(page, "has approved or rejected it", hidden=(session_id,))
     request = await console.page(found(r'href="(/console/traffic/\d+\?filter=session:[^"]+)"', page))
     assert request.count('<tr id="request-') == 3
-    check_texts(await console.change(place, "end"), "The session is ended, with its calls.")
-    assert (await bridge.session(session_id)).status == 404
-    await console.page(place, 404)
 
-
-async def test_a_pairing_uri_is_drawn_once_and_not_kept(console: ConsoleClient, bridge: BridgeClient) -> None:
-    await bridge.open_session()
-    place = await newest_session(console)
     drawn = await console.change(place, "qr", uri=f" {URI} ")
-
     (image,) = [attributes for tag, attributes in elements(drawn) if tag == "img"]
     assert image == {"class": "qr", "src": qr_image(URI), "alt": "QR code of the pairing URI"}
     kind, _, data = qr_image(URI).partition(",")
@@ -307,10 +286,14 @@ async def test_a_pairing_uri_is_drawn_once_and_not_kept(console: ConsoleClient, 
     assert "<svg" in text[:100]
     assert "script" not in text
     assert "key=41791102" not in drawn
-    assert "data:image" not in await console.page(place)
+    check_texts(await console.page(place), hidden=("data:image", "41791102"))  # it is not kept
     assert "41791102" not in await console.page(PATH)
     for uri in ("", "https://example.org", "javascript:alert(1)", "wc:" + "x" * 2_000):
         check_texts(await console.refused(place, "qr", uri=uri), "A pairing URI")
+
+    check_texts(await console.change(place, "end"), "The session is ended, with its calls.")
+    assert (await bridge.session(session_id)).status == 404
+    await console.page(place, 404)
 
 
 def addresses(page: str) -> list[str]:

@@ -55,33 +55,27 @@ def desk(console: ConsoleClient) -> Desk:
     return Desk(console, RpcClient(console.server))
 
 
-async def test_a_request_is_explained_in_words_and_approved(desk: Desk) -> None:
-    asking = desk.asks("hello\n\u202eworld")
+@pytest.mark.own_server
+async def test_a_request_is_explained_in_words_and_rejected_or_approved_once(desk: Desk) -> None:
+    rejected = desk.asks()
     path = await desk.waiting()
+    check_texts(await desk.console.change(path, "reject"), "The request is rejected.")
+    with pytest.raises(RpcError, match="4001"):
+        await rejected
+    check_texts(await desk.console.refused(path, "approve", 409), "it is rejected")
+    check_texts(await desk.console.page(f"{PATH}/signatures"), "Nothing was signed yet: <a")
 
+    approved = desk.asks("hello\n\u202eworld")
+    path = await desk.waiting()
     page = await desk.console.page(path)
     decided = await desk.console.change(path, "approve")
-
-    assert (await asking).startswith("0x")
+    assert (await approved).startswith("0x")
     check_texts(page, "<dt>text</dt>\n  <dd>hello<br>&lt;U+202E&gt;world</dd>", f"<dd>{ACCOUNT}</dd>")
     assert page.count("<dd><time datetime=") == 2  # asked, and until when
     check_texts(decided, "The request is approved", ">approved<", hidden=('value="approve"',))
     signatures = await desk.console.page(f"{PATH}/signatures")
     assert signatures.count("personal_sign") == 1
     check_texts(signatures, f'href="{path}"')
-
-
-@pytest.mark.own_server
-async def test_a_rejected_request_is_not_signed_and_cannot_be_decided_again(desk: Desk) -> None:
-    asking = desk.asks()
-    path = await desk.waiting()
-
-    check_texts(await desk.console.change(path, "reject"), "The request is rejected.")
-
-    with pytest.raises(RpcError, match="4001"):
-        await asking
-    check_texts(await desk.console.refused(path, "approve", 409), "it is rejected")
-    check_texts(await desk.console.page(f"{PATH}/signatures"), "Nothing was signed yet: <a")
 
 
 @each_row(

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import aiohttp
 import orjson
@@ -20,6 +20,9 @@ from tests.support.waiting import eventually
 def pointers(problem: Mapping[str, Any]) -> list[str]:
     assert all(fault.keys() == {"pointer", "detail"} and fault["detail"] for fault in problem["errors"])
     return [fault["pointer"] for fault in problem["errors"]]
+
+
+Headers: TypeAlias = Mapping[str, str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ async def ask(
     method: str,
     path: str,
     body: bytes | None = None,
-    headers: Mapping[str, str] | None = None,
+    headers: Headers = None,
     *,
     content_type: str | None = "application/json",
     client: aiohttp.ClientSession | None = None,
@@ -92,9 +95,7 @@ class ServerClient:
         """The header fields of every request."""
         return {}
 
-    async def ask(
-        self, method: str, path: str, fields: Any = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    async def ask(self, method: str, path: str, fields: Any = None, headers: Headers = None) -> Answer:
         """One request; `fields` are sent as JSON, bytes as they are."""
         body = fields if isinstance(fields, bytes) or fields is None else orjson.dumps(fields)
         return await ask(self.server, method, path, body, {**self.headers, **(headers or {})})

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.asking import Answer, ServerClient
+from tests.support.asking import Answer, Headers, ServerClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class BridgeClient(ServerClient):
     path: str = ""
     """The prefix of the bridge's paths."""
 
-    async def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
+    async def get(self, path: str, headers: Headers = None) -> Answer:
         return await self.ask("GET", self.path + path, headers=headers)
 
     async def send(self, method: str, path: str, fields: Mapping[str, Any]) -> Answer:

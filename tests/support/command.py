@@ -30,14 +30,11 @@ class Finished:
 
 
 def run_command(
-    *arguments: str | Path,
-    environment: Mapping[str, str] | None = None,
-    stdin: int | None = None,
-    within_seconds: float = 60.0,
+    *arguments: str | Path, environment: Mapping[str, str] | None = None, stdin: int | None = None
 ) -> Finished:
     """Run `python -m bridge_server` with the arguments to its end. It reads from the descriptor `stdin`."""
     with running_command(*arguments, environment=environment, stdin=stdin) as command:
-        return command.finished(within_seconds)
+        return command.finished()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +48,8 @@ class RunningCommand:
     def said(self) -> str:
         return _text(self.err)
 
-    def finished(self, within_seconds: float = 60.0) -> Finished:
-        return Finished(self.process.wait(within_seconds), _text(self.out), _text(self.err))
+    def finished(self) -> Finished:
+        return Finished(self.process.wait(60.0), _text(self.out), _text(self.err))
 
 
 @contextmanager
@@ -70,13 +67,11 @@ def running_command(
             process.wait(_STOP_SECONDS)
 
 
-def run_new_interpreter(
-    *arguments: str | Path, environment: Mapping[str, str] | None = None, within_seconds: float = 60.0
-) -> Finished:
+def run_new_interpreter(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> Finished:
     """Run `python -m bridge_server` with the arguments to its end, from the first import."""
     completed = subprocess.run(
         [*COMMAND, *map(str, arguments)], env={**environment_without_settings(), **(environment or {})},
-        stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=within_seconds, check=False,
+        stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=60.0, check=False,
     )  # fmt: skip
     return Finished(completed.returncode, completed.stdout, completed.stderr)
 
@@ -144,20 +139,17 @@ def server_from_shell(
     directory: Path,
     *arguments: str,
     environment: Mapping[str, str] | None = None,
-    limits: str = "",
     terminal: int | None = None,
     program: Sequence[str | Path] = COMMAND,
-    command: Sequence[str] = ("serve",),
 ) -> Iterator[WatchedServer]:
     """Run a server from a shell, as a new interpreter, until the end of the block.
 
-    `limits` is shell that runs before it, such as `ulimit -n 100`; `terminal` is the descriptor of one that
-    it reads from and writes to. `program` may be another that runs it.
+    `terminal` is the descriptor of one that it reads from and writes to; `program` may be another.
     """
-    shell = ["sh", "-c", f'{limits or ":"}; exec "$@"', "sh"]
+    shell = ["sh", "-c", ':; exec "$@"', "sh"]
     with (directory / "out").open("wb") as out, (directory / "err").open("wb") as err:
         process = subprocess.Popen(
-            [*shell, *program, *command, *_options(directory), *arguments],
+            [*shell, *program, "serve", *_options(directory), *arguments],
             env={**environment_without_settings(), **(environment or {})},
             stdin=subprocess.DEVNULL if terminal is None else terminal,
             stdout=out if terminal is None else terminal, stderr=err,

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from bridge_server.assembly.command_line import console_access, operations
-from tests.support.asking import Answer, ask
+from tests.support.asking import Answer, Headers, ask
 from tests.support.engines import database_of
 from tests.support.server import RunningServer
 
@@ -40,7 +40,7 @@ class ConsoleClient:
         assert answer.status == 303, answer
         return self
 
-    async def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
+    async def get(self, path: str, headers: Headers = None) -> Answer:
         return await self._ask("GET", path, headers)
 
     async def page(self, path: str, status: int = 200) -> str:
@@ -52,9 +52,7 @@ class ConsoleClient:
     async def form_token(self) -> str:
         return found(r'name="form_token" value="([^"]+)"', await self.page("/console/projects"))
 
-    async def send(
-        self, path: str, do: str, headers: Mapping[str, str] | None = None, **fields: str
-    ) -> Answer:
+    async def send(self, path: str, do: str, headers: Headers = None, **fields: str) -> Answer:
         """Submit a form of the page; the answer is that of the change itself."""
         form = {"form_token": await self.form_token(), "do": do, **fields}
         return await self.post(path, form, headers)
@@ -63,7 +61,7 @@ class ConsoleClient:
         self,
         path: str,
         form: Mapping[str, str],
-        headers: Mapping[str, str] | None = None,
+        headers: Headers = None,
         content_type: str = FORM,
     ) -> Answer:
         return await self._ask("POST", path, headers, urlencode(form).encode(), content_type)
@@ -99,7 +97,7 @@ class ConsoleClient:
         self,
         method: str,
         path: str,
-        headers: Mapping[str, str] | None,
+        headers: Headers,
         body: bytes | None = None,
         content_type: str = FORM,
     ) -> Answer:

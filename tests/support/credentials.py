@@ -51,13 +51,10 @@ def throw_away_certificate(folder: Path, address: str = "127.0.0.1") -> ThrowAwa
     return ThrowAwayCertificate(context, ca_file)
 
 
-def self_signed(address: str, written_to: Path | None = None) -> ssl.SSLContext:
-    """A server's TLS context with a certificate for the address, which is written to the file, too."""
+def self_signed(address: str) -> ssl.SSLContext:
+    """A server's TLS context with a certificate for the address that nobody trusts."""
     with TemporaryDirectory() as folder:
-        made = throw_away_certificate(Path(folder), address)
-        if written_to is not None:
-            written_to.write_bytes(made.ca_file.read_bytes())
-        return made.server
+        return throw_away_certificate(Path(folder), address).server
 
 
 # Verification of JSON Web Tokens, as push services do it.

@@ -1,7 +1,7 @@
 """The moves of an account: it signs in, subscribes, reads."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ import orjson
 from multidict import CIMultiDictProxy
 
 from bridge_server.settings.settings import Settings
-from tests.support.asking import Answer, ServerClient, ask
+from tests.support.asking import Answer, Headers, ServerClient, ask
 from tests.support.engines import database_of
 from tests.support.rpc_client import Wallet
 from tests.support.server import RunningServer
@@ -54,9 +54,7 @@ class InboxClient(ServerClient):
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"}
 
-    async def ask(
-        self, method: str, path: str, fields: Any = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    async def ask(self, method: str, path: str, fields: Any = None, headers: Headers = None) -> Answer:
         return await ServerClient.ask(self, method, f"/inbox{path}", fields, headers)
 
     async def subscribe(self, project_id: str, types: Sequence[Any] | None = None) -> Answer:

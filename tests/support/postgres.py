@@ -6,7 +6,7 @@ may create databases.
 
 import fcntl
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -82,10 +82,8 @@ class PostgresServer:
     def url_of(self, database: str) -> str:
         return urlsplit(self.url)._replace(path=f"/{database}").geturl()
 
-    async def database(
-        self, schema: str, make_schema: MakeSchema | None = None, keep: Sequence[str] = ("schema_versions",)
-    ) -> str:
-        """The URL of the worker's database for this schema, its tables empty but for those to `keep`.
+    async def database(self, schema: str, make_schema: MakeSchema | None = None) -> str:
+        """The URL of the worker's database for this schema, its tables empty but for `schema_versions`.
 
         It has the rooms' tables, unless `make_schema` makes others. Connections that an earlier test has left
         are ended.
@@ -98,7 +96,7 @@ class PostgresServer:
                 async with connected(self.url_of(name)) as connection:
                     await (make_schema or make_rooms)(connection)
         async with connected(self.url_of(name)) as connection:
-            await _empty(connection, keep)
+            await _empty(connection)
         return self.url_of(name)
 
     async def bare_database(self, name: str = "bare") -> str:
@@ -133,7 +131,7 @@ async def make_rooms(connection: Any) -> None:
     await migrate(connection)
 
 
-async def _empty(connection: Any, keep: Sequence[str]) -> None:
+async def _empty(connection: Any) -> None:
     # Other connections end first: they have no lock any more that a test could meet.
     ended = [row[0] for row in await connection.fetch(_END_OTHERS)]
 
@@ -143,7 +141,7 @@ async def _empty(connection: Any, keep: Sequence[str]) -> None:
     if ended:
         await eventually(are_gone)
     found = await connection.fetch(_WRITTEN)
-    written = {table: is_large for table, name, is_large in found if name not in keep}
+    written = {table: is_large for table, name, is_large in found if name != "schema_versions"}
     # To truncate a table is to make several files: a few rows are sooner deleted. All go in one statement, at
     # whose end no row refers to one that is gone.
     large = [table for table in written if written[table]]

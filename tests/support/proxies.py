@@ -177,7 +177,7 @@ async def open_closing_proxy(node_url: str, *, is_silent: bool = False) -> Async
 class PublicProxy:
     """A proxy at `url`. It may be misconfigured in each of these ways."""
 
-    upstream: str
+    upstream: str = ""
     url: str = ""
     forwards_address: bool = True
     upgrades: bool = True
@@ -227,9 +227,9 @@ def _passed(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def open_public_proxy(upstream: str = "") -> AsyncIterator[PublicProxy]:
-    """Run a proxy until the block is left; `upstream` may be set later."""
-    proxy = PublicProxy(upstream)
+async def open_public_proxy() -> AsyncIterator[PublicProxy]:
+    """Run a proxy until the block is left; its `upstream` is set later."""
+    proxy = PublicProxy()
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", proxy.handle)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.2)

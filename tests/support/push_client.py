@@ -1,12 +1,11 @@
 """The moves of a wallet that wants pushes, and of the bridge that causes them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from tests.support.asking import Answer, ServerClient, ask
+from tests.support.asking import Answer, Headers, ServerClient, ask
 
 TOPIC = "5f9c55ec-102a-45ab-a679-b264d7cdc261"
 
@@ -20,7 +19,7 @@ class PushClient(ServerClient):
         sound = {"bridge": self.server.url, "topic": TOPIC, "type": "log", "token": "token"}
         return {**sound, "peerName": "Dapp", "language": "en", **fields}
 
-    async def post(self, path: str, fields: Any, headers: Mapping[str, str] | None = None) -> Answer:
+    async def post(self, path: str, fields: Any, headers: Headers = None) -> Answer:
         body = fields if isinstance(fields, bytes) else orjson.dumps(fields)
         return await ask(self.server, "POST", path, body, headers)
 

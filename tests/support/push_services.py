@@ -97,9 +97,9 @@ class PushServices:
             for request in self.receiver.requests
         ]
 
-    async def got(self, channel: str, count: int, within_seconds: float = 60.0) -> list[Shown]:
+    async def got(self, channel: str, count: int) -> list[Shown]:
         """The notifications that the service was handed, once there are so many."""
-        await eventually(lambda: len(self.shown(channel)) >= count, within_seconds)
+        await eventually(lambda: len(self.shown(channel)) >= count)
         return self.shown(channel)
 
 

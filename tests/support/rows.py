@@ -83,14 +83,12 @@ def _named_rows(
     names_of_rows = [] if ids is None or callable(ids) else list(ids)
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     for number, row in enumerate(rows):
-        is_param = isinstance(row, type(pytest.param()))
-        given: object = row.id if is_param else None
-        values = tuple(row.values) if is_param else (row,) if len(arguments) == 1 else row
+        values = (row,) if len(arguments) == 1 else row
         if callable(ids):
-            given = "-".join(str(ids(value)) for value in values)
-        elif ids is not None:
-            given = names_of_rows[number]
-        yield str(given or repr(values))[:200], dict(zip(arguments, values, strict=True))
+            name = "-".join(str(ids(value)) for value in values)
+        else:
+            name = repr(values) if ids is None else str(names_of_rows[number])
+        yield name[:200], dict(zip(arguments, values, strict=True))
 
 
 class _Failures:

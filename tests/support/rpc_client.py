@@ -12,7 +12,7 @@ from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.sign_in_message import SignInMessage, write_sign_in_message
 from bridge_server.ethereum.signing_key import personal_message_hash
-from tests.support.asking import Answer, ask
+from tests.support.asking import Answer, Headers, ask
 from tests.support.server import RunningServer
 
 DEVELOPMENT_ADDRESS = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
@@ -60,7 +60,7 @@ class RpcClient:
     async def post(
         self,
         body: bytes,
-        headers: Mapping[str, str] | None = None,
+        headers: Headers = None,
         content_type: str | None = "application/json",
     ) -> Answer:
         sent = {**self.headers, **(headers or {})}

@@ -150,11 +150,11 @@ _CURVE = ec.SECP256R1()
 class Browser:
     """One subscription's keys (RFC 8291, section 2)."""
 
-    def __init__(self, private: int | None = None, auth: bytes | None = None) -> None:
+    def __init__(self, private: int | None = None) -> None:
         self._key = (
             ec.generate_private_key(_CURVE) if private is None else ec.derive_private_key(private, _CURVE)
         )
-        self._auth = secrets.token_bytes(16) if auth is None else auth
+        self._auth = secrets.token_bytes(16)
 
     @property
     def point(self) -> bytes:
