@@ -19,7 +19,7 @@ from bridge_server.ethereum.keystore import Scrypt, ScryptCost, make_keystore
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.kernel.errors import LimitError, UnavailableError
 from bridge_server.kernel.secrets import IdMaker
-from bridge_server.wallet import accounts
+from bridge_server.wallet import accounts, models
 from bridge_server.wallet.accounts import (
     Accounts,
     Derivations,
@@ -28,15 +28,6 @@ from bridge_server.wallet.accounts import (
     read_private_keys,
 )
 from bridge_server.wallet.keystore_files import KeystoreFiles
-from bridge_server.wallet.models import (
-    AccountExistsError,
-    AccountSource,
-    Address,
-    KeyFileError,
-    LockedError,
-    UnknownAccountError,
-    WrongPassphraseError,
-)
 from tests.ethereum.typed_data_examples import mail
 from tests.support.clock import ManualClock
 from tests.support.rows import each_row
@@ -58,8 +49,8 @@ def secret(number: int) -> bytes:
     return number.to_bytes(32)
 
 
-def address(number: int) -> Address:
-    return Address(SigningKey(secret(number)).address.lower())
+def address(number: int) -> models.Address:
+    return models.Address(SigningKey(secret(number)).address.lower())
 
 
 def key_file(number: int) -> bytes:
@@ -71,22 +62,22 @@ class Files(KeystoreFiles):
     """Key files in memory."""
 
     def __init__(self) -> None:
-        self.contents: dict[Address, bytes] = {}
+        self.contents: dict[models.Address, bytes] = {}
         self.is_broken = False
 
-    def addresses(self) -> Sequence[Address]:
+    def addresses(self) -> Sequence[models.Address]:
         if self.is_broken:
             raise UnavailableError("the disk is gone")
         return list(self.contents)
 
-    def read(self, address: Address) -> bytes:
+    def read(self, address: models.Address) -> bytes:
         if address not in self.contents:
-            raise UnknownAccountError(address)
+            raise models.UnknownAccountError(address)
         return self.contents[address]
 
-    def write(self, address: Address, content: bytes) -> None:
+    def write(self, address: models.Address, content: bytes) -> None:
         if address in self.contents:
-            raise AccountExistsError(address)
+            raise models.AccountExistsError(address)
         self.contents[address] = content
 
 
@@ -103,7 +94,7 @@ class Wallet:
 
     def restarted(self) -> Accounts:
         first, second, third = (SigningKey(secret(number)) for number in (1, 2, 3))
-        keys = {AccountSource.DEVELOPMENT: [first, second], AccountSource.RAW_KEY: [third]}
+        keys = {models.AccountSource.DEVELOPMENT: [first, second], models.AccountSource.RAW_KEY: [third]}
         derivations = Derivations(FAST, self.pause)
         return Accounts(keys, self.files, derivations, self.clock, IdMaker(), lambda size: bytes([7]) * size)
 
@@ -113,7 +104,7 @@ class Wallet:
     def is_open(self, number: int) -> bool:
         try:
             self.accounts.key(address(number))
-        except LockedError:
+        except models.LockedError:
             return False
         return True
 
@@ -163,11 +154,11 @@ def test_accounts_are_listed_by_where_their_keys_come_from(wallet: Wallet) -> No
 
     numbered = [(account.address, account.source, account.is_unlocked) for account in listed]
     assert numbered == [
-        (address(1), AccountSource.DEVELOPMENT, True),
-        (address(2), AccountSource.DEVELOPMENT, True),
-        (address(3), AccountSource.RAW_KEY, True),
-        (address(4), AccountSource.KEYSTORE, False),
-        (address(5), AccountSource.KEYSTORE, False),
+        (address(1), models.AccountSource.DEVELOPMENT, True),
+        (address(2), models.AccountSource.DEVELOPMENT, True),
+        (address(3), models.AccountSource.RAW_KEY, True),
+        (address(4), models.AccountSource.KEYSTORE, False),
+        (address(5), models.AccountSource.KEYSTORE, False),
     ]
     assert wallet.accounts.addresses() == [account.address for account in listed]
     wallet.files.write(address(2), key_file(2))  # which does not make the key another account
@@ -189,7 +180,7 @@ async def test_an_open_account_checks_a_passphrase_and_setting_the_clock_changes
     wallet: Wallet, seconds: int
 ) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE, 60)
-    with pytest.raises(WrongPassphraseError):
+    with pytest.raises(models.WrongPassphraseError):
         await wallet.accounts.key_with(address(4), WRONG)
     wallet.clock.set_by(seconds)
     assert wallet.is_open(4)
@@ -208,7 +199,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
 async def test_a_wrong_passphrase_is_slow_and_no_passphrase_is_logged(
     wallet: Wallet, log: CapturingLogger
 ) -> None:
-    with pytest.raises(WrongPassphraseError):
+    with pytest.raises(models.WrongPassphraseError):
         await wallet.accounts.unlock(address(4), WRONG)
     assert (wallet.is_open(4), wallet.pauses) == (False, [1.0])
     await wallet.accounts.unlock(address(4), PASSPHRASE)
@@ -223,7 +214,7 @@ async def test_a_key_file_that_cannot_be_opened_and_too_little_memory_have_their
     content = wallet.files.contents[address(4)]
     for wrong in (b"{}", key_file(5)):
         wallet.files.contents[address(4)] = wrong
-        with pytest.raises(KeyFileError, match=f"The key file of {address(4)} cannot be opened"):
+        with pytest.raises(models.KeyFileError, match=f"The key file of {address(4)} cannot be opened"):
             await wallet.accounts.unlock(address(4), PASSPHRASE)
 
     wallet.files.contents[address(4)] = content
@@ -286,7 +277,7 @@ async def test_a_wrong_passphrase_delays_no_other(wallet: Wallet, monkeypatch: p
     assert accounts.key(address(5))
     assert not next_try.done()
     go_on.set()
-    with pytest.raises(WrongPassphraseError):
+    with pytest.raises(models.WrongPassphraseError):
         await guess
     await next_try
     assert accounts.key(address(4))
@@ -304,7 +295,7 @@ async def test_a_wrong_passphrase_of_a_caller_that_left_is_logged_has_its_pause_
         await leaving
 
     slow.go_on.set()
-    with pytest.raises(WrongPassphraseError):  # it has its turn after the first
+    with pytest.raises(models.WrongPassphraseError):  # it has its turn after the first
         await wallet.accounts.unlock(address(4), WRONG)
     gc.collect()
 
@@ -341,7 +332,7 @@ async def test_a_key_whose_file_is_gone_is_forgotten_and_can_be_locked(wallet: W
         if lock:
             assert wallet.accounts.lock(address(4)) is True
         else:
-            with pytest.raises(UnknownAccountError):
+            with pytest.raises(models.UnknownAccountError):
                 wallet.accounts.key(address(4))
 
         wallet.files.write(address(4), content)

@@ -115,33 +115,22 @@ async def test_each_signature_has_a_line_with_the_hash_that_was_signed_and_no_se
     assert [secret for secret in secrets if secret in content] == []
 
 
-async def test_nothing_is_signed_while_the_log_cannot_be_written(tmp_path: Path, node: FakeNode) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "audit.log").symlink_to("/dev/full")
-    async with signing_wallet(tmp_path / "data", node) as rpc:
-        errors = [await rpc.error(method, *params) for method, params in SIGNING]
-        stored = await rpc.call("wallet_getQueuedTransaction")
-
-    assert {(error.code, error.message) for error in errors} == {
-        (-32002, "Nothing was signed: the audit log cannot be written (No space left on device).")
-    }
-    assert (stored, node.sent()) == (None, [])
-
-
 @pytest.mark.usefixtures("prompt")
-async def test_signing_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
+async def test_nothing_is_signed_until_the_log_can_be_written(tmp_path: Path, node: FakeNode) -> None:
     path = tmp_path / "data" / "audit.log"
     path.parent.mkdir()
     path.symlink_to("/dev/full")
-    async with running_server(path.parent, dev_accounts=True) as server:
-        rpc = RpcClient(server)
-        assert (await rpc.error("eth_sign", ADDRESS, MESSAGE)).code == -32002
+    async with signing_wallet(path.parent, node) as rpc:
+        errors = [await rpc.error(method, *params) for method, params in SIGNING]
+        assert {(error.code, error.message) for error in errors} == {
+            (-32002, "Nothing was signed: the audit log cannot be written (No space left on device).")
+        }
+        assert (await rpc.call("wallet_getQueuedTransaction"), node.sent()) == (None, [])
 
         path.unlink()
         await eventually(path.exists)
-
         assert len(await rpc.call("eth_sign", ADDRESS, MESSAGE)) == 132
-        assert len(audited(server)) == 1
+        assert len(audited(rpc.server)) == 1
 
 
 async def test_a_line_names_the_client_and_a_truncated_one_spoils_no_other(tmp_path: Path) -> None:
@@ -167,11 +156,9 @@ async def test_renaming_the_file_rotates_it(tmp_path: Path) -> None:
     async with running_server(tmp_path / "data", dev_accounts=True) as server:
         rpc, path = RpcClient(server), server.settings.audit_file
         await rpc.call("eth_sign", ADDRESS, MESSAGE)
-
         rotated = path.rename(path.with_suffix(".1"))
         await eventually(path.exists)
         await rpc.call("personal_sign", MESSAGE, ADDRESS)
-
         assert [line["method"] for line in lines_of(rotated.read_bytes())] == ["eth_sign"]
         assert [line["method"] for line in audited(server)] == ["personal_sign"]
         assert path.stat().st_mode & 0o777 == 0o600

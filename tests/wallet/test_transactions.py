@@ -19,17 +19,7 @@ from bridge_server.ethereum.transactions import RawTransaction, read_raw_transac
 from bridge_server.kernel.events import Events
 from bridge_server.kit.testing.fake_node import FakeNode, RpcFailure
 from bridge_server.storage.database import Database, Statement, Transaction
-from bridge_server.wallet.models import (
-    Address,
-    Caller,
-    InvalidParamsError,
-    NoChainError,
-    NodeError,
-    NoNodeError,
-    SendRequest,
-    TransactionId,
-    UnknownAccountError,
-)
+from bridge_server.wallet import models
 from bridge_server.wallet.models import TransactionState as State
 from bridge_server.wallet.transactions.requests import read_transaction, write_transaction
 from bridge_server.wallet.transactions.states import (
@@ -48,12 +38,12 @@ from tests.wallet.rig import ALICE, ALICES_KEY, BOB, Rig, open_rig, signed_elsew
 CHECKSUMMED = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 KEY = "0x" + "07" * 32
 PAGE = Path(__file__).parents[2] / "docs" / "wallet.md"
-SENDER = Address("0x" + "11" * 20)
+SENDER = models.Address("0x" + "11" * 20)
 COUNT = 23
 
 
-def faults_of(value: Any) -> InvalidParamsError:
-    with pytest.raises(InvalidParamsError) as refused:
+def faults_of(value: Any) -> models.InvalidParamsError:
+    with pytest.raises(models.InvalidParamsError) as refused:
         read_transaction(value)
     return refused.value
 
@@ -176,7 +166,7 @@ NAMES = ("from", "to", "gas", "gasPrice", "maxFeePerGas", "value", "data", "nonc
 
 @given(st.dictionaries(st.sampled_from(NAMES), JSON) | JSON)
 def test_any_json_is_a_request_or_an_invalid_params_error(value: Any) -> None:
-    with suppress(InvalidParamsError):
+    with suppress(models.InvalidParamsError):
         assert read_transaction(value).sender == ALICE
 
 
@@ -214,11 +204,11 @@ async def test_a_node_is_asked_for_what_is_missing_alone_and_may_not_know_the_fe
     del fake.results["eth_maxPriorityFeePerGas"]
     assert (await signed(rig, type="0x2")).max_priority_fee_per_gas == 10**9
     fake.results["eth_getBlockByNumber"] = {"number": "0x1"}
-    with pytest.raises(InvalidParamsError, match="no base fee"):
+    with pytest.raises(models.InvalidParamsError, match="no base fee"):
         await rig.sign(type="0x2")
     for answer in ("100", None):
         fake.results["eth_gasPrice"] = answer
-        with pytest.raises(NoNodeError, match="eth_gasPrice must be a QUANTITY"):
+        with pytest.raises(models.NoNodeError, match="eth_gasPrice must be a QUANTITY"):
             await rig.sign()
 
 
@@ -226,7 +216,7 @@ async def test_a_node_is_asked_for_what_is_missing_alone_and_may_not_know_the_fe
 async def test_errors_are_passed_on(rig: Rig, fake: FakeNode, method: str, fields: dict[str, Any]) -> None:
     fake.results[method] = RpcFailure(-32000, "no such thing")
     for attempt in (rig.sign, rig.send):
-        with pytest.raises(NodeError, match="no such thing"):
+        with pytest.raises(models.NodeError, match="no such thing"):
             await attempt(**fields)
     assert await rig.queued() is None
 
@@ -250,9 +240,11 @@ async def test_nothing_is_signed_or_sent_for_other_chains_and_accounts_and_of_ma
     rig: Rig, fake: FakeNode
 ) -> None:
     for attempt in (rig.send, rig.sign):
-        with pytest.raises(InvalidParamsError, match="chainId is 0x1, and the wallet is on chain 0x7a69"):
+        with pytest.raises(
+            models.InvalidParamsError, match="chainId is 0x1, and the wallet is on chain 0x7a69"
+        ):
             await attempt(chainId="0x1")
-        with pytest.raises(UnknownAccountError):
+        with pytest.raises(models.UnknownAccountError):
             await attempt(from_="0x" + "12" * 20)
     for raw, fault in (
         (signed_elsewhere(chain_id=5), "is for chain 5, and the wallet is on chain 31337"),
@@ -260,7 +252,7 @@ async def test_nothing_is_signed_or_sent_for_other_chains_and_accounts_and_of_ma
         ("f86180", "must be DATA"),
         (signed_elsewhere(nonce=2**63), "has a nonce above 0x7fffffffffffffff"),
     ):
-        with pytest.raises(InvalidParamsError, match=rf"params\[0\] {fault}"):
+        with pytest.raises(models.InvalidParamsError, match=rf"params\[0\] {fault}"):
             await rig.send_raw(raw)
 
     assert (await rig.queued(), rig.audited(), fake.sent()) == (None, [], [])
@@ -269,13 +261,12 @@ async def test_nothing_is_signed_or_sent_for_other_chains_and_accounts_and_of_ma
 async def test_the_parameter_of_the_send_finds_the_transaction(rig: Rig) -> None:
     sent = await rig.send(value="0x7")
     await rig.send(value="0x8")
-
     for which in (transaction(value="0x7"), dict(reversed(transaction(value="0x7").items())), sent):
         assert (await rig.queued(which))["hash"] == sent
     assert (await rig.queued(ALICE))["transaction"] == transaction(value="0x8")
     assert await rig.queued(BOB) is None
     for malformed in (7, "0x12", "0x" + "ab" * 50, {"from": ALICE}):
-        with pytest.raises(InvalidParamsError, match=r"params\[0\]"):
+        with pytest.raises(models.InvalidParamsError, match=r"params\[0\]"):
             await rig.queued(malformed)
 
 
@@ -290,12 +281,12 @@ async def test_without_a_node_nothing_is_sent_and_without_a_chain_the_request_na
             (rig.sign(nonce="0x0"), "no node to ask for gasPrice"),
             (rig.sign(gasPrice="0x1"), "no node to ask for the nonce"),
         ):
-            with pytest.raises(NoNodeError, match=missing):
+            with pytest.raises(models.NoNodeError, match=missing):
                 await attempt
         assert await rig.queued() is None
 
     async with open_rig(tmp_path, None, dev_accounts=False, private_keys=ALICES_KEY) as rig:
-        with pytest.raises(NoChainError):
+        with pytest.raises(models.NoChainError):
             await rig.sign(gasPrice="0x1", nonce="0x0")
         assert (await signed(rig, gasPrice="0x1", nonce="0x0", chainId="0x5")).chain_id == 5
 
@@ -307,7 +298,6 @@ def test_the_documentation_has_the_table_of_states() -> None:
         states, _, becomes = item.rpartition(": ")
         after = set(re.findall(r"`(\w+)`", becomes)) & set(State)
         listed += [(state, after) for state in re.findall(r"`(\w+)`", states)]
-
     assert listed == [
         (state, {after for after in TRANSITIONS[state].values() if after is not state}) for state in State
     ]
@@ -336,7 +326,9 @@ async def engine_database(request: pytest.FixtureRequest, tmp_path: Path) -> Asy
 
 async def keep(engine_database: Database, *params: bytes) -> None:
     for number, each in enumerate(params):
-        request = SendRequest(TransactionId(f"t{number}"), SENDER, each, number, Caller("192.0.2.1"))
+        request = models.SendRequest(
+            models.TransactionId(f"t{number}"), SENDER, each, number, models.Caller("192.0.2.1")
+        )
         await TransactionStore(engine_database).keep(request, 1, None, number)
 
 
