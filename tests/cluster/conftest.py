@@ -10,7 +10,6 @@ from tests.cluster.processes import (
     UNBOUNDED,
     ClusterProcess,
     Pair,
-    cluster_url,
     irn_socket,
     known_to_each_other,
     processes_over,
@@ -43,10 +42,9 @@ async def pair(
     postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory, cluster_settings: dict[str, Any]
 ) -> AsyncIterator[tuple[ClusterProcess, ClusterProcess]]:
     """Two processes; tests of the module do not depend on each other's rows."""
-    folder, url = tmp_path_factory.mktemp("cluster"), await cluster_url(postgres)
-    async with processes_over(
-        url, folder, **{**UNBOUNDED, "metrics_token": METRICS_TOKEN, **cluster_settings}
-    ) as (first, second):
+    settings = {**UNBOUNDED, "metrics_token": METRICS_TOKEN, **cluster_settings}
+    folder, url = tmp_path_factory.mktemp("cluster"), await postgres.database("cluster")
+    async with processes_over(url, folder, **settings) as (first, second):
         yield first, second
 
 
@@ -59,7 +57,7 @@ async def numbers(pair: Pair) -> list[int]:
 @pytest.fixture
 async def url(postgres: PostgresServer) -> str:
     """An empty database for a test's own processes."""
-    return await cluster_url(postgres, "own")
+    return await postgres.database("own")
 
 
 @pytest.fixture

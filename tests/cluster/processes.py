@@ -5,12 +5,12 @@ the clients of `tests/support`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import aiohttp
 
@@ -21,7 +21,7 @@ from tests.support.admin_client import AdminClient
 from tests.support.asking import Answer
 from tests.support.clock import ManualClock
 from tests.support.console_client import ConsoleClient
-from tests.support.postgres import PostgresServer, connected
+from tests.support.postgres import connected
 from tests.support.server import ForkedServerProcess, RunningServer
 from tests.support.socket_client import Identity, IrnClient, irn_connected
 from tests.support.waiting import eventually
@@ -38,6 +38,8 @@ UNBOUNDED: dict[str, Any] = {
     "sessions_burst": 1_000_000,
 }
 """Settings of servers that a load test may ask for as much as it can."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,15 @@ async def database_of(process: ClusterProcess) -> AsyncIterator[Any]:
         yield wire
 
 
-async def cluster_url(postgres: PostgresServer, name: str = "cluster") -> str:
-    """The URL of the worker's database for processes, empty."""
-    return await postgres.database(name)
+async def until_found(
+    wire: Any, expected: Any, sql: str, *parameters: Any, within_seconds: float = 60.0
+) -> None:
+    """Return once the query finds this value."""
+
+    async def is_found() -> bool:
+        return bool(await wire.fetchval(sql, *parameters) == expected)
+
+    await eventually(is_found, within_seconds)
 
 
 @asynccontextmanager
@@ -93,7 +101,8 @@ async def processes_over(
             for number in range(count):
                 chosen = {"database": url, **settings, **(own[number] if number < len(own) else {})}
                 data_dir = folder / f"process-{number + 1}"
-                process = ForkedServerProcess(data_dir, environment=_environment(chosen))
+                environment = {f"BRIDGE_{name.upper()}": str(value) for name, value in chosen.items()}
+                process = ForkedServerProcess(data_dir, environment=environment)
                 stack.callback(process.close)
                 await asyncio.to_thread(process.start)
                 client = await clients.enter_async_context(
@@ -103,32 +112,43 @@ async def processes_over(
                 clock = ManualClock(SystemClock().now_ms())
                 made.append(ClusterProcess(process, RunningServer(process.url, settings_of, clock, client)))
             yield made
-            await asyncio.gather(*(asyncio.to_thread(_stopped, each.process) for each in made))
+            running = [each.process for each in made if each.process.is_running]
+            await asyncio.gather(*(asyncio.to_thread(each.stop) for each in running))
+
+
+async def once(holds: Callable[[T], bool], find: Callable[[], Awaitable[T]]) -> T:
+    """What is found, as soon as this holds of it, however long a busy process takes."""
+    found: list[T] = []
+
+    async def is_found() -> bool:
+        found[:] = [await find()]
+        return holds(found[0])
+
+    await eventually(is_found)
+    return found[0]
 
 
 async def answer_of_all(process: ClusterProcess, path: str) -> dict[str, Any]:
-    """The answer of the admin API to which every process has contributed, however long a busy one takes."""
-    found: dict[str, Any] = {}
-
-    async def is_whole() -> bool:
-        found.clear()
-        found.update((await AdminClient(process.server).get(path)).json)
-        return all(each["fault"] is None for each in found["processes"])
-
-    await eventually(is_whole)
-    return found
+    """The answer of the admin API to which every process has contributed."""
+    answer = await once(
+        lambda answer: all(each["fault"] is None for each in answer.json["processes"]),
+        lambda: AdminClient(process.server).get(path),
+    )
+    whole: dict[str, Any] = answer.json
+    return whole
 
 
 async def answer_of(process: ClusterProcess, path: str) -> Answer:
-    """The answer of the admin API about one process, which may be another, however long a busy one takes."""
-    found: list[Answer] = []
+    """The answer of the admin API about one process, which may be another."""
+    return await once(
+        lambda answer: answer.status != HTTPStatus.SERVICE_UNAVAILABLE,
+        lambda: AdminClient(process.server).get(path),
+    )
 
-    async def is_given() -> bool:
-        found[:] = [await AdminClient(process.server).get(path)]
-        return found[0].status != HTTPStatus.SERVICE_UNAVAILABLE
 
-    await eventually(is_given)
-    return found[0]
+async def page_of_all(console: ConsoleClient, path: str) -> str:
+    """The page of the console to which every process has contributed."""
+    return await once(lambda page: "knows is missing" not in page, lambda: console.page(path))
 
 
 async def known_to_each_other(processes: Sequence[ClusterProcess]) -> list[int]:
@@ -148,34 +168,10 @@ async def known_to_each_other(processes: Sequence[ClusterProcess]) -> list[int]:
     return numbers
 
 
-async def page_of_all(console: ConsoleClient, path: str) -> str:
-    """The page of the console to which every process has contributed."""
-    found: list[str] = []
-
-    async def is_whole() -> bool:
-        found[:] = [await console.page(path)]
-        return "knows is missing" not in found[0]
-
-    await eventually(is_whole)
-    return found[0]
-
-
-def _stopped(process: ServerProcess) -> None:
-    if process.is_running:
-        process.stop()
-
-
-def _environment(settings: Mapping[str, Any]) -> dict[str, str]:
-    return {f"BRIDGE_{name.upper()}": str(value) for name, value in settings.items()}
-
-
-# Sockets of generation 2.x to processes, whose clocks are the machine's.
-
-
 def irn_socket(
     process: ClusterProcess, identity: Identity | None = None
 ) -> AbstractAsyncContextManager[IrnClient]:
-    """A socket of a new client, or of one that is known."""
+    """A socket of generation 2.x of a new client, or of one that is known. The clock is the machine's."""
     who = identity or Identity()
     token = who.token(iat=process.server.clock.now_ms() // 1_000, exp=None)
     return irn_connected(process.server.client, process.url, who, token=token)

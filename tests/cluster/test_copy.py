@@ -4,7 +4,6 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -32,13 +31,12 @@ async def url(postgres: PostgresServer) -> str:
     return await postgres.bare_database("copied")
 
 
-def tables_of(file: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table, in order."""
-    with closing(sqlite3.connect(file)) as connection:
-        names = connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-        ).fetchall()
-        return {name: sorted(connection.execute(f"SELECT * FROM {name}"), key=repr) for (name,) in names}
+@pytest.fixture
+async def data_dir(tmp_path: Path) -> Path:
+    """Of a server that had a session and was stopped."""
+    async with running_server(tmp_path / "data") as server:
+        await server.open_session()
+    return tmp_path / "data"
 
 
 async def test_a_server_goes_on_with_what_was_in_its_file(url: str, tmp_path: Path) -> None:
@@ -54,23 +52,22 @@ async def test_a_server_goes_on_with_what_was_in_its_file(url: str, tmp_path: Pa
             await inbox.subscribe(app.project_id)
             await app.notify([inbox.account], title=ODD.replace("\0", ""), body="Body")
             before = await inbox.titles()
-        await server.client.post(
-            f"{server.url}/subscribe", json={"topic": ODD, "webhook": "https://a.example/"}
-        )
-        clock = server.clock
+        await bridge.subscribe(ODD, "https://a.example/")
 
     done = run_command("copy", "--data-dir", data_dir, "--to", url, "--json")
 
     assert done.exit_code == 0, done.err
-    counted = {name: len(rows) for name, rows in tables_of(data_dir / "bridge.sqlite3").items()}
-    assert orjson.loads(done.out)["rows"] == counted
-    async with running_server(tmp_path / "new", clock, database=url) as server:
+    with closing(sqlite3.connect(data_dir / "bridge.sqlite3")) as connection:
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        names = [name for (name,) in connection.execute(tables)]
+        counts = [connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in names]
+    assert orjson.loads(done.out)["rows"] == dict(zip(names, counts, strict=True))
+    async with running_server(tmp_path / "new", server.clock, database=url) as server:
         bridge = BridgeClient(server)
         assert (await bridge.session(session_id)).json["encryptionPayload"] == ODD
         assert await bridge.pending(session_id) == [pending]
         assert (await bridge.status(answered)).json["encryptionPayload"] == ODD
-        again = InboxClient(server, inbox.wallet, inbox.token)
-        assert await again.titles() == before
+        assert await InboxClient(server, inbox.wallet, inbox.token).titles() == before
         assert await bridge.request_call(session_id) not in (answered, pending)
 
 
@@ -90,10 +87,7 @@ async def test_numbers_are_not_given_again(url: str, tmp_path: Path) -> None:
         assert await connection.fetchval("SELECT nextval(pg_get_serial_sequence('sendings', 'id'))") == 7_001
 
 
-async def test_a_database_that_is_not_empty_is_refused_and_stays_as_it_is(url: str, tmp_path: Path) -> None:
-    data_dir = tmp_path / "data"
-    async with running_server(data_dir) as server:
-        await server.open_session()
+async def test_a_database_that_is_not_empty_is_refused_and_stays_as_it_is(url: str, data_dir: Path) -> None:
     async with connected(url) as connection:
         await make_rooms(connection)
         await connection.execute("INSERT INTO accounts (account_key) VALUES ('eip155:0x1')")
@@ -113,11 +107,8 @@ async def test_a_database_that_is_not_empty_is_refused_and_stays_as_it_is(url: s
     ],
 )
 async def test_a_copy_that_was_cut_off_says_so_and_can_be_made_again(
-    url: str, tmp_path: Path, message: bytes, says: str
+    url: str, data_dir: Path, message: bytes, says: str
 ) -> None:
-    data_dir = tmp_path / "data"
-    async with running_server(data_dir) as server:
-        await server.open_session()
     async with connected(url) as connection, open_cutting_proxy(url) as proxy:
         await make_rooms(connection)
         proxy.cut_before(message)
@@ -131,37 +122,31 @@ async def test_a_copy_that_was_cut_off_says_so_and_can_be_made_again(
         assert await connection.fetchval("SELECT count(*) FROM sessions") == 1
 
 
-async def test_a_file_or_a_database_that_a_server_uses_is_refused(url: str, tmp_path: Path) -> None:
-    async with running_server(tmp_path / "data") as server:
-        await server.open_session()
-        of_file = run_command("copy", "--data-dir", tmp_path / "data", "--to", url)
+async def test_a_file_or_a_database_that_a_server_uses_is_refused(
+    url: str, data_dir: Path, tmp_path: Path
+) -> None:
+    async with running_server(data_dir):
+        of_file = run_command("copy", "--data-dir", data_dir, "--to", url)
     async with running_server(tmp_path / "other", database=url):
-        of_database = run_command("copy", "--data-dir", tmp_path / "data", "--to", url)
+        of_database = run_command("copy", "--data-dir", data_dir, "--to", url)
 
     assert (of_file.exit_code, of_database.exit_code) == (2, 2)
     assert "another server" in of_file.err
     assert "a server uses the PostgreSQL database" in of_database.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--to", "postgresql:///nowhere?host=/nowhere"], "cannot be reached"),
-        (["--to", "mysql://open-sesame@db/bridge"], "--to: must be the URL of a PostgreSQL database"),
-        ([], "Missing option '--to'"),
-    ],
-)
-def test_a_target_that_cannot_be_used_is_refused(
-    tmp_path: Path, arguments: list[str], complaint: str
-) -> None:
+def test_a_source_or_a_target_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "data" / "bridge.sqlite3"
-    file.parent.mkdir(mode=0o700, exist_ok=True)
+    file.parent.mkdir(mode=0o700)
     migrate(file, packaged_migrations())
 
-    done = run_command("copy", "--data-dir", file.parent, *arguments)
-
-    assert done.exit_code == 2
-    assert complaint in done.err
-    assert "sesame" not in done.err
-    nothing = run_command("copy", "--data-dir", tmp_path / "none", "--to", "postgresql:///bridge")
-    assert (nothing.exit_code, "there is no database in" in nothing.err) == (2, True)
+    for folder, arguments, complaint in (
+        ("data", ["--to", "postgresql:///nowhere?host=/nowhere"], "cannot be reached"),
+        ("data", ["--to", "mysql://open-sesame@db/bridge"], "--to: must be the URL of a PostgreSQL database"),
+        ("data", [], "Missing option '--to'"),
+        ("none", ["--to", "postgresql:///bridge"], "there is no database in"),
+    ):
+        done = run_command("copy", "--data-dir", tmp_path / folder, *arguments)
+        assert done.exit_code == 2
+        assert complaint in done.err
+        assert "sesame" not in done.err

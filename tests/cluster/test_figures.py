@@ -17,7 +17,6 @@ from tests.cluster.processes import (
     Pair,
     answer_of,
     answer_of_all,
-    cluster_url,
     known_to_each_other,
     page_of_all,
     processes_over,
@@ -248,7 +247,7 @@ async def test_a_message_is_shown_with_the_attempts_of_all_processes(
 async def test_a_process_that_does_not_answer_is_named_and_holds_nobody_up(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    url = await cluster_url(postgres, "silent")
+    url = await postgres.database("silent")
     async with processes_over(url, tmp_path, **SETTINGS) as own_pair:
         await known_to_each_other(own_pair)
         await _names_the_silent(*own_pair)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import Client, Enter, heard
-from tests.cluster.processes import ClusterProcess, cluster_url, database_of, irn_socket, processes_over
+from tests.cluster.processes import ClusterProcess, database_of, irn_socket, processes_over
 from tests.support.asking import ask
 from tests.support.postgres import PostgresServer, needs_postgres
 from tests.support.proxies import CuttingProxy, open_cutting_proxy
@@ -87,7 +87,7 @@ _names = count()
 @pytest.fixture(scope="module")
 async def proxy(postgres: PostgresServer) -> AsyncIterator[CuttingProxy]:
     """Between the database and what the second process rings with and listens with."""
-    async with open_cutting_proxy(await cluster_url(postgres, "rings")) as proxy:
+    async with open_cutting_proxy(await postgres.database("rings")) as proxy:
         yield proxy
 
 
@@ -95,7 +95,7 @@ async def proxy(postgres: PostgresServer) -> AsyncIterator[CuttingProxy]:
 async def pair(
     postgres: PostgresServer, proxy: CuttingProxy, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[list[ClusterProcess]]:
-    url, folder = await cluster_url(postgres, "rings"), tmp_path_factory.mktemp("rings")
+    url, folder = await postgres.database("rings"), tmp_path_factory.mktemp("rings")
     own = [{}, {"database_direct": proxy.url}]
     async with processes_over(url, folder, own=own, quota_exempt='["127.0.0.1/32"]') as pair:
         yield pair

@@ -11,11 +11,15 @@ import aiohttp
 import pytest
 
 from tests.cluster.conftest import Client, Connect, Enter, Join, heard
-from tests.cluster.processes import ClusterProcess, Pair, cluster_url, database_of, processes_over
-from tests.support.postgres import PostgresServer, needs_postgres
+from tests.cluster.processes import (
+    ClusterProcess,
+    Pair,
+    database_of,
+    processes_over,
+    until_found,
+)
+from tests.support.postgres import needs_postgres
 from tests.support.socket_client import Identity, IrnClient, RelayError, SocketClient, topic_of
-from tests.support.socket_client import connected as socket_connected
-from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
 
@@ -23,9 +27,8 @@ pytestmark = needs_postgres
 EXEMPT = '["127.0.0.1/32"]'
 MOST_ON_A_TOPIC = 400
 MOST_OF_A_CLIENT = 40
-MANY = 400
-"""Receipts that no single event has room for."""
 STORED = "SELECT count(*) FROM topic_messages WHERE topic = $1"
+_names = count()
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +39,6 @@ def cluster_settings() -> dict[str, Any]:
         "max_client_messages": MOST_OF_A_CLIENT,
         "quota_exempt": EXEMPT,
     }
-
-
-_names = count()
 
 
 @pytest.fixture
@@ -69,41 +69,29 @@ async def taken(client: Client, topic: str) -> str:
 # Both generations
 
 
-async def test_a_message_reaches_the_receivers_of_both_processes_in_order_but_not_its_sender(
+async def test_a_message_reaches_or_waits_for_the_receivers_of_both_processes_in_order_but_not_its_sender(
     pair: Pair, enter: Enter, topic: str
 ) -> None:
     one, two = pair
     dapp, here, there = await enter(one), await enter(one), await enter(two)
+    later, texts = topic_of(f"later {next(_names)}"), [str(number) for number in range(20)]
     for client in (dapp, here, there):
         await client.subscribe(topic)
 
-    for number in range(20):
-        await dapp.publish(topic, str(number))
+    for text in texts:
+        await dapp.publish(topic, text)
+        await dapp.publish(later, text)
 
     for client in (here, there):
-        assert await heard(client, 20) == list(map(str, range(20)))
+        assert await heard(client, 20) == texts
     await dapp.nothing()
-
-
-async def test_a_message_published_at_one_process_waits_for_a_subscriber_at_the_other(
-    pair: Pair, enter: Enter, topic: str
-) -> None:
-    dapp, wallet = await enter(pair[0]), await enter(pair[1])
-    for number in range(MOST_OF_A_CLIENT):
-        await dapp.publish(topic, str(number))
-
-    await wallet.subscribe(topic)
-
-    assert await heard(wallet, MOST_OF_A_CLIENT) == list(map(str, range(MOST_OF_A_CLIENT)))
+    await there.subscribe(later)
+    assert await heard(there, 20) == texts
 
 
 async def test_a_message_that_a_killed_process_has_answered_arrives_at_the_other(
-    postgres: PostgresServer,
-    tmp_path: Path,
-    enter: Enter,
-    topic: str,
+    url: str, tmp_path: Path, enter: Enter, topic: str
 ) -> None:
-    url = await cluster_url(postgres, "killed")
     async with processes_over(url, tmp_path, quota_exempt=EXEMPT) as (one, two):
         wallet, dapp = await enter(two), await enter(one)
         await wallet.subscribe(topic)
@@ -135,7 +123,7 @@ async def test_a_message_that_was_acknowledged_at_one_process_is_not_sent_at_the
     dapp, wallet, later = await connect(one), await connect(two), await connect(one)
     await wallet.subscribe("settled")
     await dapp.publish("settled", "acknowledged", "not acknowledged")
-    assert [(await wallet.message())["payload"] for _ in range(2)] == ["acknowledged", "not acknowledged"]
+    assert await wallet.payloads(2) == ["acknowledged", "not acknowledged"]
 
     await wallet.acknowledge("settled")
     await later.subscribe("settled")
@@ -147,7 +135,7 @@ async def test_a_receiver_at_a_process_that_was_stopped_meanwhile_gets_what_anot
     pair: Pair, connect: Connect
 ) -> None:
     one, two = pair
-    dapp, tab, other_tab = await connect(one), await connect(one), await connect(two)
+    dapp, tab, late, other_tab = [await connect(each) for each in (one, one, one, two)]
     await tab.subscribe("tabs")
     await other_tab.subscribe("tabs")
     os.kill(two.pid, signal.SIGSTOP)
@@ -155,7 +143,6 @@ async def test_a_receiver_at_a_process_that_was_stopped_meanwhile_gets_what_anot
         await dapp.publish("tabs", "answer")
         assert (await tab.message())["payload"] == "answer"
         await tab.acknowledge("tabs")
-        late = await connect(one)
         await late.subscribe("tabs")
         await late.nothing()
     finally:
@@ -209,26 +196,21 @@ async def test_the_share_of_a_topic_is_one_for_all_processes(pair: Pair, connect
         assert await wire.fetchval(STORED, "full") == MOST_ON_A_TOPIC
 
 
-async def test_settled_messages_are_swept(postgres: PostgresServer, tmp_path: Path) -> None:
-    url = await cluster_url(postgres, "settled")
+async def test_settled_messages_are_swept(url: str, tmp_path: Path, connect: Connect) -> None:
     async with (
         processes_over(url, tmp_path, count=1, sweep_interval=0.05) as (one,),
-        socket_connected(one.server.client, one.url) as dapp,
-        socket_connected(one.server.client, one.url) as wallet,
+        database_of(one) as wire,
     ):
+        dapp, wallet = await connect(one), await connect(one)
         await wallet.subscribe("topic")
         await dapp.publish("topic", "message")
         await wallet.message()
         await wallet.acknowledge("topic")
-        async with database_of(one) as wire:
-            assert await wire.fetchval(STORED, "topic") == 1
+        assert await wire.fetchval(STORED, "topic") == 1
 
-            await wire.execute("UPDATE topic_messages SET expires_at_ms = expires_at_ms + 10000")
+        await wire.execute("UPDATE topic_messages SET expires_at_ms = expires_at_ms + 10000")
 
-            async def is_gone() -> bool:
-                return bool(await wire.fetchval(STORED, "topic") == 0)
-
-            await eventually(is_gone)
+        await until_found(wire, 0, STORED, "topic")
 
 
 # Generation 2.x
@@ -275,24 +257,6 @@ async def test_a_publication_that_is_repeated_at_another_process_is_answered_and
     await wallet.nothing()
 
 
-async def test_a_client_that_unsubscribes_at_one_process_is_sent_nothing_at_the_other(
-    pair: Pair, join: Join, topic: str
-) -> None:
-    one, two = pair
-    identity = Identity()
-    dapp, here, there = await join(one), await join(one, identity), await join(two, identity)
-    other = await join(two)
-    await here.subscribe(topic)
-    await there.subscribe(topic)
-    await other.subscribe(topic)
-
-    await here.ask("irn_unsubscribe", {"topic": topic, "id": ""})
-    await dapp.publish(topic, "late")
-
-    assert await other.message() == "late"
-    await there.nothing()
-
-
 async def test_the_share_of_a_client_is_one_for_all_processes(pair: Pair, join: Join) -> None:
     identity = Identity()
     outcomes: list[str] = []
@@ -302,28 +266,37 @@ async def test_the_share_of_a_client_is_one_for_all_processes(pair: Pair, join: 
         for _ in range(MOST_OF_A_CLIENT):
             try:
                 await dapp.publish(topic_of(f"filled {next(_names)}"))
+                outcomes.append("taken")
             except RelayError as error:
                 outcomes.append(error.tag)
-            else:
-                outcomes.append("taken")
 
     await asyncio.gather(*map(fill, pair))
 
     assert sorted(outcomes) == ["MailboxLimitExceeded"] * MOST_OF_A_CLIENT + ["taken"] * MOST_OF_A_CLIENT
 
 
-async def test_two_sockets_of_one_client_at_two_processes_are_both_sent_a_message(
-    tabs: Tabs, topic: str
+async def test_two_sockets_of_one_client_at_two_processes_are_both_sent_a_message_until_one_unsubscribes(
+    pair: Pair, join: Join, tabs: Tabs, topic: str
 ) -> None:
     dapp, tab, other_tab = tabs
-    await tab.subscribe(topic)
-    await other_tab.subscribe(topic)
+    other = await join(pair[1])
+    for client in (tab, other_tab, other):
+        await client.subscribe(topic)
 
     for number in range(10):
         await dapp.publish(topic, str(number))
 
-        assert await tab.message() == str(number)
-        assert await other_tab.message() == str(number)
+        for client in (tab, other_tab, other):
+            assert await client.message() == str(number)
+    await tab.ask("irn_unsubscribe", {"topic": topic, "id": ""})
+    await dapp.publish(topic, "late")
+    assert await other.message() == "late"
+    await other_tab.nothing()
+
+
+async def give(client: IrnClient, *receipts: tuple[str, Any]) -> None:
+    given = [{"topic": topic, "message_id": request_id} for topic, request_id in receipts]
+    assert await client.ask("irn_batchReceive", {"receipts": given}) is True
 
 
 async def test_a_receipt_at_one_process_acknowledges_what_the_other_has_sent(
@@ -335,10 +308,6 @@ async def test_a_receipt_at_one_process_acknowledges_what_the_other_has_sent(
     for number in range(4):
         await dapp.publish(topic, str(number))
     ids = [(await tab.request())["id"] for _ in range(4)]
-
-    async def give(client: IrnClient, *receipts: tuple[str, Any]) -> None:
-        given = [{"topic": topic, "message_id": request_id} for topic, request_id in receipts]
-        assert await client.ask("irn_batchReceive", {"receipts": given}) is True
 
     await give(other_tab, (topic, ids[0]), (topic, ids[2]))
     await asyncio.gather(
@@ -355,15 +324,12 @@ async def test_many_receipts_at_one_process_count_at_the_other(
 ) -> None:
     dapp, tab, other_tab = tabs
     await tab.subscribe(topic)
-    for first in range(0, MANY, MOST_OF_A_CLIENT):
-        messages = [
-            {"topic": topic, "message": str(first + each), "ttl": 60} for each in range(MOST_OF_A_CLIENT)
-        ]
+    for first in range(0, 400, MOST_OF_A_CLIENT):  # more than a single event has room for
+        numbers = range(first, first + MOST_OF_A_CLIENT)
+        messages = [{"topic": topic, "message": str(number), "ttl": 60} for number in numbers]
         await dapp.ask("irn_batchPublish", {"messages": messages})
         dapp = await join(pair[0])
-    sent = [await tab.request() for _ in range(MANY)]
 
-    receipts = [{"topic": topic, "message_id": each["id"]} for each in sent]
-    assert await other_tab.ask("irn_batchReceive", {"receipts": receipts}) is True
+    await give(other_tab, *[(topic, (await tab.request())["id"]) for _ in range(400)])
 
     assert await other_tab.fetch(topic) == {"messages": [], "hasMore": False}

@@ -1,18 +1,15 @@
 """Processes that reach their database through PgBouncer."""
 
-import asyncio
-from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
 from bridge_server.storage.database import DatabaseRefusedError
-from tests.cluster.processes import UNBOUNDED, ClusterProcess, processes_over
-from tests.support.asking import METRICS_TOKEN, ask, until_waiting
+from tests.cluster.processes import processes_over
+from tests.cluster.test_failures import SETTINGS, loaded, update, waiters_at
+from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
-from tests.support.loads import Ledger, PatientLoad
 from tests.support.postgres import needs_postgres
 from tests.support.postgres_cluster import (
     keeps_prepared_statements,
@@ -22,55 +19,22 @@ from tests.support.postgres_cluster import (
 )
 from tests.support.server import running_server
 from tests.support.waiting import eventually
-from tests.test_crash import Inspection
 
 pytestmark = [needs_postgres, needs_pgbouncer]
 
-SETTINGS: dict[str, Any] = {**UNBOUNDED, "metrics_token": METRICS_TOKEN}
-MODES = ["session", pytest.param("transaction", marks=needs_kept_statements)]
-TAKES_SETTINGS = {
-    "ignore_startup_parameters": "jit, lock_timeout, statement_timeout, idle_in_transaction_session_timeout, "
-    "tcp_user_timeout, tcp_keepalives_idle, tcp_keepalives_interval, tcp_keepalives_count, "
-    "synchronous_commit, default_transaction_read_only"
-}
 
-
-async def wait_across(pair: Sequence[ClusterProcess]) -> None:
-    """A dapp waits at each process for what its wallet says at the other."""
-    for here, there in (pair, pair[::-1]):
-        dapp, wallet = BridgeClient(here.server), BridgeClient(there.server)
-        sessions = [await dapp.open_session() for _ in range(20)]
-        polls = [
-            asyncio.create_task(dapp.get(f"/session/{each}", {"Prefer": "wait=20"})) for each in sessions
-        ]
-        await until_waiting(here.server, len(sessions))
-        await asyncio.gather(*(wallet.update(each, each) for each in sessions))
-        answers = await asyncio.gather(*polls)
-        assert [each.json["encryptionPayload"] for each in answers] == sessions
-
-
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["session", pytest.param("transaction", marks=needs_kept_statements)])
 async def test_two_processes_work_through_a_pooler(url: str, tmp_path: Path, mode: str) -> None:
     with open_pgbouncer(url, mode) as pooled:
-        settings = {**SETTINGS, "database_direct": url}
-        async with processes_over(pooled, tmp_path, **settings) as pair:
-            ledgers = [Ledger() for _ in pair]
-            loads = [
-                asyncio.create_task(PatientLoad(each.server.client, each.url, ledger, Random(1)).run(8))
-                for each, ledger in zip(pair, ledgers, strict=True)
-            ]
-            for ledger in ledgers:
-                await ledger.reaches(200)
-            for load in loads:
-                load.cancel()
-            await asyncio.gather(*loads, return_exceptions=True)
-
-            await wait_across(pair)
-            for process in pair:
+        async with processes_over(pooled, tmp_path, database_direct=url, **SETTINGS) as pair:
+            async with loaded(*pair) as ledgers:
                 for ledger in ledgers:
-                    inspection = Inspection(process.server.client, process.url, ledger)
-                    assert await inspection.find_losses() == []
-                assert (await ask(process.server, "GET", "/readyz")).body == b"ready\n"
+                    await ledger.reaches(200)
+
+            for here, there in (pair, pair[::-1]):
+                async with waiters_at(here) as sessions:
+                    await update(there, sessions)
+                assert (await ask(here.server, "GET", "/readyz")).body == b"ready\n"
 
 
 async def refusal_of(tmp_path: Path, **settings: Any) -> str:
@@ -106,7 +70,12 @@ async def test_a_pooler_of_transactions_that_loses_prepared_statements_is_refuse
 
 @needs_kept_statements
 async def test_a_pooler_that_swallows_listen_is_said_and_gets_no_wallet(url: str, tmp_path: Path) -> None:
-    with open_pgbouncer(url, "transaction", **TAKES_SETTINGS) as pooled:
+    takes_settings = (
+        "jit, lock_timeout, statement_timeout, idle_in_transaction_session_timeout, tcp_user_timeout, "
+        "tcp_keepalives_idle, tcp_keepalives_interval, tcp_keepalives_count, synchronous_commit, "
+        "default_transaction_read_only"
+    )
+    with open_pgbouncer(url, "transaction", ignore_startup_parameters=takes_settings) as pooled:
         settings: dict[str, Any] = {"database": pooled, "database_direct": pooled, "dev_accounts": True}
         async with running_server(tmp_path / "data", **settings) as server:
             bridge = BridgeClient(server)

@@ -17,7 +17,6 @@ from tests.cluster.processes import (
     UNBOUNDED,
     ClusterProcess,
     answer_of_all,
-    cluster_url,
     known_to_each_other,
     page_of_all,
     processes_over,
@@ -227,7 +226,7 @@ async def test_the_lifetime_of_a_call_goes_across_processes(
 
 
 async def test_a_process_joins_and_leaves_an_open_stream(postgres: PostgresServer, tmp_path: Path) -> None:
-    url = await cluster_url(postgres, "joining")
+    url = await postgres.database("joining")
     async with processes_over(url, tmp_path, **SETTINGS) as pair:
         first, second = pair
         numbers = await known_to_each_other(pair)
@@ -257,7 +256,7 @@ async def test_a_process_joins_and_leaves_an_open_stream(postgres: PostgresServe
 async def test_without_a_token_the_console_says_what_is_missing(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    url = await cluster_url(postgres, "tokenless")
+    url = await postgres.database("tokenless")
     settings = {**UNBOUNDED, "console": True, "quota_exempt": "none"}
     async with processes_over(url, tmp_path, **settings) as pair:
         console = await ConsoleClient(pair[0].server).sign_in()
@@ -278,7 +277,7 @@ async def test_without_a_token_the_console_says_what_is_missing(
 async def test_a_person_watches_the_traffic_of_two_processes(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    url = await cluster_url(postgres, "browser")
+    url = await postgres.database("browser")
     settings = {**UNBOUNDED, "admin_token": ADMIN_TOKEN, "console": True}
     async with processes_over(url, tmp_path, **settings) as pair:
         numbers = await known_to_each_other(pair)

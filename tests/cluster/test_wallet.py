@@ -13,7 +13,7 @@ import pytest
 
 from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet.transactions.broadcasting import ZERO_HASH
-from tests.cluster.processes import END_EARS, UNBOUNDED, ClusterProcess, cluster_url, processes_over
+from tests.cluster.processes import END_EARS, UNBOUNDED, ClusterProcess, processes_over
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.console_client import ConsoleClient
 from tests.support.postgres import PostgresServer, connected, needs_postgres
@@ -50,7 +50,7 @@ async def pair(
     postgres: PostgresServer, shared_node: FakeNode, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[list[ClusterProcess]]:
     """A process that holds the wallet, and one that never does and has no accounts."""
-    url, folder = await cluster_url(postgres, "shared_wallet"), tmp_path_factory.mktemp("wallet")
+    url, folder = await postgres.database("shared_wallet"), tmp_path_factory.mktemp("wallet")
     own = [{}, {"holds_wallet": False, "dev_accounts": False}]
     async with processes_over(url, folder, own=own, **settings(shared_node, console=True)) as pair:
         await held_by(url, pair[0])

@@ -68,7 +68,7 @@ async def test_subscriptions_messages_and_calls_survive_a_kill(tmp_path: Path) -
 TOPICS = tuple(topic_of(f"topic {number}") for number in range(3))
 _KILLS = 20 if SLOW else 4
 _RECEIVERS = 12
-ROOM = {
+ROOM: dict[str, Any] = {
     "max_topic_messages": 100_000,
     "max_topic_bytes": 100_000_000,
     "max_address_messages": 1_000_000,
