@@ -72,10 +72,8 @@ async def test_one_project_is_shown_when_it_is_asked_for_also_to_an_account_that
     assert one == every[1]
     await admin.notify("app", app, "news", reader.account)
     await reader.unsubscribe("app")
-
     assert [each["project_id"] for each in (await view(admin, reader.account))["projects"]] == ["other"]
     (project,) = (await view(admin, reader.account, "?project_id=app"))["projects"]
-
     assert (project["subscribed"], project["subscription"]) == (False, None)
     assert [one["outcome"] for one in project["notifications"]] == ["sent"]
 

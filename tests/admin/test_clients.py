@@ -36,10 +36,8 @@ async def test_the_heaviest_come_first_and_addresses_of_one_customer_count_toget
     addresses = ["192.0.2.1"] * 2 + ["192.0.2.2"] * 5 + ["192.0.2.3"]
     for address in (*addresses, "2001:db8::", "2001:db8::1", "2001:db8::2"):
         await ask_from(observed, address)
-
     found = await clients(observed)
     one = (await observed.admin.get("/admin/clients/2001:db8::77")).json
-
     counts = [("192.0.2.2", 5), ("2001:db8::/64", 3), ("192.0.2.1", 2), ("192.0.2.3", 1)]
     assert [(each["address"], each["requests"]) for each in found] == counts
     assert [each["address"] for each in await clients(observed, "?limit=1")] == ["192.0.2.2"]
@@ -77,7 +75,6 @@ async def test_a_clients_refusals_are_counted_by_limit_and_its_buckets_say_when_
 async def test_waits_and_sockets_are_counted_while_they_last(observed: Observed) -> None:
     server, session_id = observed.admin.server, await observed.bridge.open_session()
     poll = await observed.waiting_poll(f"/session/{session_id}?wait=20")
-
     (waiting,) = await clients(observed, "?by=waits")
     await observed.bridge.update(session_id)
     await poll
@@ -85,7 +82,6 @@ async def test_waits_and_sockets_are_counted_while_they_last(observed: Observed)
     async with server.client.ws_connect(f"{server.url}/", headers={"X-Forwarded-For": "192.0.2.9"}):
         (connected,) = await clients(observed, "?by=sockets")
         shown = (await observed.admin.get("/admin/clients/192.0.2.9")).json
-
     assert (waiting["waiting"], waiting["waits"]) == (1, 1)
     assert (client["waiting"], client["waits"]) == (0, 1)
     assert (connected["address"], connected["sockets"], shown["open_sockets"]) == ("192.0.2.9", 1, 1)

@@ -148,7 +148,6 @@ async def test_reading_counts_and_so_does_marking_in_bulk(admin: AdminClient, se
     await admin.notify("app", secret, "news", *SOME[:3], notification_id="x")
     first_reads(admin)
     assert await shown() == figures(3, read=1, read_rate=1 / 3)
-
     headers = {"Authorization": f"Bearer {secret}"}
     assert (await ask(admin.server, "POST", "/v1/app/mark-all-as-read", b"", headers)).status == 200
     assert await shown() == figures(3, read=1, bulk_marked=2, read_rate=1.0)

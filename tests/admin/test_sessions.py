@@ -76,9 +76,7 @@ async def test_both_sides_are_seen_and_the_dapp_is_known_by_its_name(observed: O
 
 async def test_pages_have_every_session_once_newest_first(observed: Observed) -> None:
     ids = [await observed.bridge.open_session() for _ in range(5)]
-
     pages = await observed.admin.pages("/admin/sessions", "sessions", 2)
-
     shown = [each["handle"] for page in pages for each in page]
     assert len(shown) == len(set(shown)) == 5
     for session_id in ids:  # which is no handle

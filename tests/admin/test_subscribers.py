@@ -72,7 +72,6 @@ async def test_types_that_the_project_does_not_have_are_named_and_nothing_change
         ("news", [""]), ({}, [""]), (["news"] * 257, [""]), ([1, "news", None], ["/0", "/2"]),
         (["other", "news", "gone"], ["/0", "/2"]),
     ]  # fmt: skip
-
     for types, places in faults:
         answer = await admin.put(f"{SUBSCRIBERS}/{ETHEREUM}", {"notification_types": types})
         assert pointers(answer.problem(400)) == [f"#/notification_types{place}" for place in places]
@@ -106,7 +105,6 @@ async def test_subscribers_are_found_by_account_address_or_beginning(admin: Admi
     others = [plain_account(number) for number in range(3)]
     for account in (ETHEREUM, *others):
         await admin.subscribe("app", account)
-
     for search, found in (
         (ETHEREUM, [ETHEREUM]), (ETHEREUM.lower(), [ETHEREUM]), (ETHEREUM.replace(":1:", ":5:"), [ETHEREUM]),
         (ETHEREUM.rpartition(":")[2], [ETHEREUM]), ("eip155:1:0xab16", [ETHEREUM]),

@@ -55,7 +55,6 @@ async def test_polls_are_shown_without_what_aiohttp_has_in_private(
         await observed.bridge.update(session_id)
         await poll
         (client,) = (await observed.admin.get("/admin/clients")).json["clients"]
-
         assert await observed.routes("?filter=method:get") == ["session", "session"]
         assert await observed.routes("?filter=is:waits") == ["session"]
         assert (client["address"], client["requests"], client["waits"]) == ("127.0.0.1", 4, 1)
@@ -275,8 +274,6 @@ async def test_the_database_knows_what_the_record_does_not(tmp_path: Path) -> No
         (session,) = (await observed.admin.get("/admin/sessions")).json["sessions"]
         shown = (await observed.admin.get(f"/admin/sessions/{session['handle']}")).json
         handle = next(each["call"]["handle"] for each in shown["timeline"] if each["event"] == "asked")
-
         life = (await observed.admin.get(f"/admin/traffic/calls/{handle}")).json
-
         assert [step["step"] for step in life["steps"]] == ["asked", "answered", "expires"]
         assert {step["request"] for step in life["steps"]} == {None}

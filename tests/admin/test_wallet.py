@@ -101,9 +101,7 @@ async def test_signatures_are_listed_newest_first_and_what_means_nothing_is_refu
     for number in range(5):
         await rpc.call("personal_sign", f"0x{number:02x}", DEVELOPMENT_ADDRESS)
     lines = [orjson.loads(line) for line in rpc.server.settings.audit_file.read_bytes().splitlines()]
-
     pages = await admin.pages("/admin/wallet/signatures", "signatures", 3)
-
     assert len(lines) == 5
     assert pages == [lines[:1:-1], lines[1::-1]]
     for query in ("state=broadcast", "state=", "after=x", "after=-1", "limit=0", "limit=1001"):
@@ -194,9 +192,7 @@ async def test_waiting_requests_come_before_settled_requests_page_by_page(desk: 
     asking.append(desk.asks())
     [third] = {*await desk.waiting(2)} - {second}
     await desk.decide(third, "reject")
-
     pages = await desk.admin.pages("/admin/approvals", "approvals", 1)
-
     await desk.decide(second, "reject")
     await asyncio.gather(*asking, return_exceptions=True)
     assert [[each["id"] for each in page] for page in pages] == [[second], [third], [first]]

@@ -56,9 +56,7 @@ def opened(file: str | Path, passphrase: bytes = PASSPHRASE.encode()) -> str:
     return SigningKey(read_keystore(Path(file).read_bytes()).open(passphrase)).address
 
 
-def test_a_new_account_is_a_key_file_under_the_passphrase(
-    account: Operating, set_up: SetUp, tmp_path: Path
-) -> None:
+def test_a_new_account_is_a_sealed_key_file(account: Operating, set_up: SetUp, tmp_path: Path) -> None:
     made = account.json("new")
     set_up(keystore_dir=tmp_path / "elsewhere")
     address, line = account.text("new").splitlines()
@@ -125,9 +123,7 @@ def test_a_terminal_is_asked_twice_and_shows_nothing(account: Operating) -> None
     assert b"the same" not in shown
 
 
-def test_accounts_are_listed_with_where_their_keys_are(
-    account: Operating, set_up: SetUp, tmp_path: Path
-) -> None:
+def test_accounts_are_listed_with_their_source(account: Operating, set_up: SetUp, tmp_path: Path) -> None:
     assert account.text("list").startswith("there are no accounts in these settings, and no server runs on")
     assert account.json("list") == {"accounts": []}
     assert not account.data_dir.exists()
@@ -149,9 +145,7 @@ def test_accounts_are_listed_with_where_their_keys_are(
     ]
 
 
-def test_the_accounts_of_a_running_server_are_listed_for_the_bearer_of_its_token(
-    account: Operating, set_up: SetUp
-) -> None:
+def test_a_running_server_lists_accounts_for_its_token(account: Operating, set_up: SetUp) -> None:
     flags = ("--dev-accounts", "--set", "dev_account_count=1", "--set", f"private_keys={2:064x}")
     with server_process(account.data_dir, "--set", "private_keys=none") as server:
         assert account.text("list").startswith(f"the server at {server.url} has no accounts")
@@ -176,9 +170,7 @@ def test_the_accounts_of_a_running_server_are_listed_for_the_bearer_of_its_token
 
 
 @pytest.mark.parametrize("source", ["file", "-", None])
-def test_a_private_key_is_imported_once_and_exported_with_its_passphrase(
-    account: Operating, tmp_path: Path, source: str | None
-) -> None:
+def test_a_private_key_is_imported_once(account: Operating, tmp_path: Path, source: str | None) -> None:
     (tmp_path / "key").write_text(f"  {KEY.upper().replace('X', 'x')}\n\n")
     (tmp_path / "passphrase").write_text(PASSPHRASE)
     named = [] if source is None else [tmp_path / "key" if source == "file" else source]
@@ -205,9 +197,7 @@ def test_a_key_file_is_imported_and_exported_as_it_is(account: Operating, tmp_pa
     assert account.text("export", ADDRESS.lower(), stdin="").encode() == key_file() + b"\n"
 
 
-def test_what_is_no_key_of_the_passphrase_is_refused_and_not_repeated(
-    account: Operating, set_up: SetUp, tmp_path: Path
-) -> None:
+def test_what_is_no_key_is_refused_unrepeated(account: Operating, set_up: SetUp, tmp_path: Path) -> None:
     key, other = tmp_path / "key", tmp_path / "key.json"
     other.write_bytes(key_file(passphrase="another"))
     for content in ("", "ff" * 32, "secret \N{KEY}"):
@@ -270,9 +260,7 @@ async def test_a_server_that_is_gone_or_left_nothing_of_use_is_looked_for_as_the
     assert call["params"] == [ADDRESS.lower(), PASSPHRASE, 60]
 
 
-async def test_another_server_unlocks_or_its_refusal_is_printed(
-    account: Operating, receiver: WebhookReceiver
-) -> None:
+async def test_another_server_unlocks_or_refuses(account: Operating, receiver: WebhookReceiver) -> None:
     url = receiver.url("")
     receiver.script.append(saying(RESULT))
     told = await asyncio.to_thread(account.text, "unlock", ADDRESS, "--url", f"{url}/")

@@ -117,9 +117,7 @@ def test_an_approval_is_shown_whole_and_in_words(approvals: Operating, asked: As
     }  # fmt: skip
 
 
-def test_a_decision_counts_once_and_a_name_that_does_not_tell_one_from_others_decides_nothing(
-    approvals: Operating, asked: Ask
-) -> None:
+def test_a_decision_counts_once_and_needs_a_name_of_one_request(approvals: Operating, asked: Ask) -> None:
     for approval_id in (FIRST, NEAR, SECOND):
         asked(approval_id)
     unknown = "`bridge-server approvals list` prints the pending ones"

@@ -20,9 +20,7 @@ def session_ids(file: Path) -> list[str]:
         return [row[0] for row in connection.execute("SELECT session_id FROM sessions")]
 
 
-async def test_a_running_server_is_copied_to_a_new_file(
-    server: RunningServer, tmp_path: Path, invoke: Invoke
-) -> None:
+async def test_a_running_server_is_copied(server: RunningServer, tmp_path: Path, invoke: Invoke) -> None:
     session_id, operating = await server.open_session(), Operating(invoke, server.settings.data_dir)
     target, second, taken = (tmp_path / name for name in ("copy", "second", "taken"))
     taken.write_text("precious")
@@ -46,9 +44,7 @@ def operating(tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -
     return operating
 
 
-def test_the_newest_backups_stay_and_other_files_too_and_the_last_is_remembered(
-    operating: Operating, tmp_path: Path
-) -> None:
+def test_the_newest_backups_and_other_files_stay(operating: Operating, tmp_path: Path) -> None:
     folder, keeping = tmp_path / "backups", ("backup", "--dir", tmp_path / "backups", "--keep")
     assert read_record(operating.data_dir) is None
     operating.text(*keeping, "2")
@@ -72,9 +68,7 @@ def test_the_newest_backups_stay_and_other_files_too_and_the_last_is_remembered(
     assert operating.json("restore", made["file"])["bytes"] == made["bytes"]
 
 
-def test_key_files_come_and_go_with_their_backup_which_says_how_many_it_has(
-    operating: Operating, tmp_path: Path
-) -> None:
+def test_key_files_come_and_go_with_their_backup(operating: Operating, tmp_path: Path) -> None:
     (tmp_path / "passphrase").write_text("a passphrase of the test")
     folder, series = tmp_path / "without", ("--dir", tmp_path / "backups", "--with-keys", "--keep", "1")
     without = operating.text("backup", "--dir", folder, "--with-keys")
@@ -105,9 +99,7 @@ def projects(operating: Operating) -> list[str]:
     return sorted(each["project_id"] for each in operating.json("project", "list")["projects"])
 
 
-def test_the_backup_takes_the_place_and_the_database_of_before_is_kept(
-    changed: Operating, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_a_restored_backup_keeps_what_it_replaces(changed: Operating, tmp_path: Path, invoke: Invoke) -> None:
     backup = (tmp_path / "backup.sqlite3").read_bytes()
     done = changed.json("restore", tmp_path / "backup.sqlite3")
 
@@ -136,9 +128,7 @@ def test_a_database_that_cannot_be_read_is_kept_with_its_log(changed: Operating,
     assert projects(changed) == ["first"]
 
 
-def test_the_log_of_a_deleted_database_is_not_applied_to_the_backup(
-    changed: Operating, tmp_path: Path
-) -> None:
+def test_a_log_that_is_left_is_not_applied_to_the_backup(changed: Operating, tmp_path: Path) -> None:
     database = changed.data_dir / "bridge.sqlite3"
     log = database.with_name("bridge.sqlite3-wal")
     with closing(sqlite3.connect(database)) as connection:

@@ -91,9 +91,7 @@ async def test_watching_prints_one_document_after_another_until_ctrl_c(tmp_path:
     assert all("sessions" in json.loads(line) for line in finished.out.splitlines())
 
 
-def test_the_link_signs_in_once_on_the_consoles_own_port_until_every_session_is_ended(
-    tmp_path: Path, invoke: Invoke
-) -> None:
+def test_the_link_signs_in_once_on_the_consoles_own_port(tmp_path: Path, invoke: Invoke) -> None:
     console, browser = Operating(invoke, tmp_path / "data", "console"), build_opener(HTTPCookieProcessor())
     environment = {"BRIDGE_CONSOLE": "on", "BRIDGE_CONSOLE_PORT": "0"}
     with watched_server(tmp_path, environment=environment) as server:
@@ -113,9 +111,7 @@ def test_the_link_signs_in_once_on_the_consoles_own_port_until_every_session_is_
         assert "sessions are ended" in console.text("--sign-out")
 
 
-def test_a_server_that_is_ready_is_healthy_and_one_without_database_is_not(
-    tmp_path: Path, invoke: Invoke
-) -> None:
+def test_a_server_that_is_ready_is_healthy(tmp_path: Path, invoke: Invoke) -> None:
     data = tmp_path / "data"
     with watched_server(tmp_path) as server:
         healthy = run_command("health", "--data-dir", data)
@@ -197,9 +193,7 @@ async def test_the_next_request_sees_what_commands_do_and_the_admin_api_says_the
     assert (await beside.ask("GET", "/admin/projects/app", ADMIN_TOKEN))[0] == 404
 
 
-async def test_a_server_goes_on_answering_while_thousands_are_imported(
-    beside: Beside, tmp_path: Path
-) -> None:
+async def test_a_server_answers_while_thousands_are_imported(beside: Beside, tmp_path: Path) -> None:
     await beside.told("project", "create", "My app", "--id", "many")
     pipe = tmp_path / "accounts"
     os.mkfifo(pipe)

@@ -25,9 +25,7 @@ def write(folder: Path, toml: str) -> Path:
     return file
 
 
-def test_every_setting_is_listed_with_its_value_and_origin(
-    invoke: Invoke, set_up: SetUp, tmp_path: Path
-) -> None:
+def test_every_setting_has_its_value_and_origin(invoke: Invoke, set_up: SetUp, tmp_path: Path) -> None:
     file = write(tmp_path, 'host = "0.0.0.0"')
     set_up(max_wait=7, access_log="yes", trusted_proxies="10.0.0.0/8,::1")
     table = checked(invoke, "--config", file, "--data-dir", tmp_path)
@@ -56,9 +54,7 @@ def test_a_toml_file_takes_the_values_as_they_are_printed(invoke: Invoke, tmp_pa
     checked(invoke, "--config", write(tmp_path, "\n".join(given)), "--data-dir", tmp_path)
 
 
-def test_a_secret_in_a_file_is_shown_as_that_file_and_unknown_variables_are_mentioned(
-    invoke: Invoke, set_up: SetUp, tmp_path: Path
-) -> None:
+def test_a_secret_in_a_file_is_shown_as_that_file(invoke: Invoke, set_up: SetUp, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("of-the-operator")
     set_up(admin_token_file=tmp_path / "secret", port_file=8081)
     for form in ((), ("--json",)):
@@ -70,9 +66,7 @@ def test_a_secret_in_a_file_is_shown_as_that_file_and_unknown_variables_are_ment
         assert "PORT_FILE" not in shown.stdout
 
 
-def test_the_list_has_every_setting_and_a_value_that_cannot_be_used_is_no_obstacle_but_to_its_check(
-    invoke: Invoke, set_up: SetUp
-) -> None:
+def test_a_faulty_value_fails_the_check_and_not_the_list(invoke: Invoke, set_up: SetUp) -> None:
     set_up(port="no number")
     listed = json.loads(invoke("config", "list", "--json").stdout)["settings"]
     lines = invoke("config", "list").stdout.splitlines()
@@ -89,9 +83,7 @@ def test_the_list_has_every_setting_and_a_value_that_cannot_be_used_is_no_obstac
     assert result.stderr.startswith("bridge-server: port (environment BRIDGE_PORT)")
 
 
-def test_set_flag_wins_over_environment_and_file_and_the_later_one_over_the_earlier(
-    invoke: Invoke, set_up: SetUp, tmp_path: Path
-) -> None:
+def test_the_last_set_flag_wins_over_other_sources(invoke: Invoke, set_up: SetUp, tmp_path: Path) -> None:
     set_up(max_wait=7)
     file = write(tmp_path, "max_wait = 8\nmax_devices = 9")
     flags = ("max_wait=4", "max_wait=5", "rpc-origins=http://a.example", "public_url=https://a.example/?a=b")

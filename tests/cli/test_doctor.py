@@ -137,9 +137,7 @@ async def test_where_all_is_well_the_exit_code_is_0(behind: Behind) -> None:
     assert {line.split()[0] for line in lines} == {"ok"}
 
 
-async def test_a_public_url_that_is_the_servers_own_has_no_proxy(
-    tmp_path: Path, invoke: Invoke, set_up: SetUp
-) -> None:
+async def test_the_servers_own_url_has_no_proxy(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> None:
     port = free_ports(1)[0]
     own_url = f"http://127.0.0.1:{port}"
     async with behind_proxy(tmp_path, invoke, set_up, own_url, port=port) as behind:
@@ -176,9 +174,7 @@ async def sessions(behind: Behind) -> int:
     return len((await behind.attended.admin.get("/admin/sessions")).json["sessions"])
 
 
-async def test_a_proxy_that_is_not_trusted_is_named_and_a_wallet_that_answers_strangers(
-    tmp_path: Path, invoke: Invoke, set_up: SetUp
-) -> None:
+async def test_an_untrusted_proxy_is_named(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> None:
     async with behind_proxy(tmp_path, invoke, set_up, private_keys="0x" + "11" * 32) as behind:
         _, trusting_nobody = await behind.examined()
         behind.proxy.forwards_address = False
@@ -189,9 +185,7 @@ async def test_a_proxy_that_is_not_trusted_is_named_and_a_wallet_that_answers_st
 
 
 @pytest.mark.sqlite("its database is a file")
-async def test_settings_that_are_not_taken_and_a_database_that_was_moved_are_found(
-    behind: Behind, set_up: SetUp
-) -> None:
+async def test_settings_not_taken_and_a_moved_database_are_found(behind: Behind, set_up: SetUp) -> None:
     set_up(requests_burst=7, cache_bytes=1_000_000)
     code, found = await behind.examined()
     file = behind.attended.server.settings.database_file
@@ -205,9 +199,7 @@ async def test_settings_that_are_not_taken_and_a_database_that_was_moved_are_fou
     assert "it is not ready: 503 The database file was deleted" in text(without_file, "server")
 
 
-async def test_the_admin_token_is_not_sent_where_others_can_read_it_and_without_it_less_is_known(
-    tmp_path: Path, invoke: Invoke, set_up: SetUp
-) -> None:
+async def test_the_admin_token_is_sent_in_private_only(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> None:
     async with behind_proxy(tmp_path, invoke, set_up, admin_token="none") as behind:
         code, found = await behind.examined()
     loaded = LoadedSettings(Settings(admin_token=ADMIN_TOKEN), {}, ())
@@ -314,9 +306,7 @@ def test_an_old_backup_and_one_that_is_gone_are_found(operating: Operating, tmp_
     assert levels(examined(operating)[1], "backup") == ["warn"]
 
 
-async def test_credentials_of_push_services_are_tried(
-    operating: Operating, tmp_path: Path, set_up: SetUp
-) -> None:
+async def test_push_credentials_are_tried(operating: Operating, tmp_path: Path, set_up: SetUp) -> None:
     async with running_push_services(tmp_path, SystemClock()) as services:
         set_up(**services.settings)
         services.apns.by_token["0" * 64] = apns_service.refusal("BadDeviceToken")

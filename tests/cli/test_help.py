@@ -85,9 +85,7 @@ def test_every_command_has_help_of_whole_sentences(invoke: Invoke) -> None:
 
 
 @each_row("arguments", [("--version",), ("version",)], ids=" ".join)
-def test_the_module_is_the_command_and_loads_neither_the_server_nor_its_settings_for_its_version(
-    arguments: tuple[str, ...],
-) -> None:
+def test_the_version_loads_neither_the_server_nor_its_settings(arguments: tuple[str, ...]) -> None:
     finished = run_new_interpreter(*arguments, environment={"PYTHONPROFILEIMPORTTIME": "1"})
     assert finished.exit_code == 0
     assert VERSION in finished.out

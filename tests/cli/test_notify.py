@@ -98,9 +98,7 @@ async def test_to_all_dry_and_again_with_its_id(attended: Attended, app: App) ->
 
 
 @pytest.mark.usefixtures("secret")
-async def test_to_a_file_of_accounts_or_an_export_within_their_limits(
-    attended: Attended, app: App, tmp_path: Path
-) -> None:
+async def test_to_a_file_of_accounts_and_over_a_limit(attended: Attended, app: App, tmp_path: Path) -> None:
     file = tmp_path / "accounts"
     await app.subscribe(*accounts(600))
     await app.operator.projects.limit_accounts(app.project_id, per_hour=2, burst=1)
@@ -202,9 +200,7 @@ async def test_interrupted_it_says_how_to_go_on(attended: Attended, app: App) ->
     assert sent(app) == (1_200, 1_200)
 
 
-async def test_a_terminal_shows_a_bar_and_json_is_alone_on_standard_output(
-    attended: Attended, app: App
-) -> None:
+async def test_a_terminal_shows_a_bar_and_json_alone(attended: Attended, app: App) -> None:
     await app.subscribe(*accounts(1_200))
     async with gate_before(app.server.url) as gate:
         gate.script.extend([gate.otherwise, status(503, Retry_After="0")])

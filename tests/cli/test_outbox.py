@@ -102,9 +102,7 @@ def test_messages_are_listed_newest_first_and_shown_without_payload(owing: Opera
     assert _cell(body) == 'event: subscribed, notification_types: ["news","offers"], url: -, more: -'
 
 
-def test_one_message_or_dead_letters_of_a_destination_or_all_are_sent_again_or_dropped(
-    owing: Operating,
-) -> None:
+def test_messages_and_dead_letters_are_sent_again_or_dropped(owing: Operating) -> None:
     def states() -> dict[str, str]:
         return {each["id"]: each["state"] for each in owing.json("outbox", "list")["messages"]}
 
@@ -140,9 +138,7 @@ async def webhook_test(invoke: Invoke, receiver: WebhookReceiver, *options: str,
         return await asyncio.to_thread(invoke, "webhook", "test", receiver.url(), *options)
 
 
-async def test_a_webhook_gets_a_signed_message_and_its_answer_or_refusal_is_said(
-    receiver: WebhookReceiver, invoke: Invoke
-) -> None:
+async def test_a_webhook_is_tried_with_a_signed_message(receiver: WebhookReceiver, invoke: Invoke) -> None:
     told = await webhook_test(invoke, receiver)
     as_json = await webhook_test(invoke, receiver, "--json", webhook_secret="whsec_" + "A" * 32)
     receiver.otherwise = status(500)
@@ -201,9 +197,7 @@ async def test_the_device_gets_a_push(push: PushClient, services: PushServices) 
     assert "New request from Dapp" in as_json.err
 
 
-async def test_what_fails_is_said_in_the_last_line_without_a_secret(
-    push: PushClient, services: PushServices
-) -> None:
+async def test_a_failure_is_one_line_without_a_secret(push: PushClient, services: PushServices) -> None:
     async def said(*arguments: str) -> str:
         finished = await push_test(push, services, *arguments)
         assert (finished.exit_code, finished.out) == (2, "")
@@ -261,9 +255,7 @@ def test_every_device_has_a_line_and_none_an_address(operating: Operating) -> No
     assert "nobody" not in operating.refusal("device", "list", "nobody")
 
 
-async def test_failing_provider_of_the_running_server_is_reported(
-    operating: Operating, receiver: WebhookReceiver
-) -> None:
+async def test_a_failing_provider_is_reported(operating: Operating, receiver: WebhookReceiver) -> None:
     async def told(url: str) -> str:
         (operating.data_dir / "server.json").write_text(json.dumps({"url": url}))
         return await asyncio.to_thread(operating.text, "device", "list", account(1))

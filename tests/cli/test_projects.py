@@ -209,9 +209,7 @@ def test_on_a_terminal_delete_asks_first_but_not_for_json(
         (("delete", "app"), "--yes"),  # without a terminal
     ],
 )
-def test_failure_is_one_line_and_exit_code_2_and_changes_nothing(
-    app: Operating, arguments: tuple[str, ...], said: str
-) -> None:
+def test_a_failure_changes_nothing(app: Operating, arguments: tuple[str, ...], said: str) -> None:
     before = app.json("project", "show", "app")
     for form in ((), ("--json",)):
         assert said in app.refusal("project", *arguments, *form)
@@ -237,9 +235,7 @@ def test_a_database_a_setting_or_a_data_directory_that_cannot_be_used_is_one_lin
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take another user's place")
-def test_a_command_as_root_is_refused_in_the_data_directory_of_another_user(
-    invoke: Invoke, tmp_path: Path
-) -> None:
+def test_root_is_refused_in_another_users_data_directory(invoke: Invoke, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     os.chown(home, 65534, 65534)

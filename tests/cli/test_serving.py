@@ -137,9 +137,7 @@ def test_a_service_manager_that_does_not_read_holds_nobody_up(tmp_path: Path) ->
 
 
 @each_row("variables", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "often"}])
-def test_a_watchdog_of_another_process_or_none_hears_nothing(
-    tmp_path: Path, variables: dict[str, str]
-) -> None:
+def test_a_watchdog_of_another_process_hears_nothing(tmp_path: Path, variables: dict[str, str]) -> None:
     with service_manager(tmp_path) as (manager, environment):
         variables = {**environment, "WATCHDOG_USEC": "1000", **variables}
         with watched_server(tmp_path, environment=variables) as server:
@@ -148,9 +146,7 @@ def test_a_watchdog_of_another_process_or_none_hears_nothing(
 
 
 @each_row("address", ["nobody", "not-a-socket"])
-def test_a_server_that_can_tell_neither_commands_nor_its_service_manager_serves_all_the_same(
-    tmp_path: Path, address: str
-) -> None:
+def test_a_server_that_can_tell_nobody_serves(tmp_path: Path, address: str) -> None:
     (tmp_path / "not-a-socket").touch()
     (tmp_path / "data").mkdir(mode=0o700)
     (tmp_path / "data" / "server.json").mkdir()
@@ -163,9 +159,7 @@ def test_a_server_that_can_tell_neither_commands_nor_its_service_manager_serves_
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @each_row(("hard", "is_enough"), [(7_000, True), (1_024, False)])
-def test_the_soft_limit_is_raised_to_the_hard_one_and_one_that_is_too_low_is_said(
-    tmp_path: Path, hard: int, is_enough: bool
-) -> None:
+def test_the_soft_limit_is_raised_to_the_hard_one(tmp_path: Path, hard: int, is_enough: bool) -> None:
     with watched_server(tmp_path, open_files=(256, hard)) as server:
         lines = Path(f"/proc/{server.process.pid}/limits").read_text().splitlines()
         (limits,) = (line.split()[3:5] for line in lines if line.startswith("Max open files"))
@@ -195,9 +189,7 @@ def test_an_address_has_a_quarter_of_them_and_newcomers_are_served(tmp_path: Pat
     assert "max_address_connections is 64" in line["advice"]
 
 
-def test_banner_names_version_address_keys_that_everybody_knows_and_a_command_to_try(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_banner_names_addresses_and_known_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def shown(**settings: Any) -> tuple[str, dict[str, str]]:
         text = banner(OWN_URL, Settings(data_dir=tmp_path, **settings))
         return text, dict(re.findall(r"^  (\S+) +(.*)$", text, re.MULTILINE))

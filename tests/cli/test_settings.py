@@ -44,9 +44,7 @@ def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(load: L
     assert [(each.settings.port, each.origins["port"]) for each in loaded] == origins
 
 
-def test_bad_values_are_reported_together_and_so_is_a_file_that_is_no_text(
-    load: Loading, tmp_path: Path
-) -> None:
+def test_bad_values_of_all_origins_are_reported_together(load: Loading, tmp_path: Path) -> None:
     fault = load.fault("max_wait = 0", {"BRIDGE_LOG_LEVEL": "loud"}, port=70_000)
     assert sorted(line.split(":")[0] for line in fault.splitlines()) == [
         "log_level (environment BRIDGE_LOG_LEVEL)", f"max_wait (file {load.file})", "port (flag --port)",
@@ -210,9 +208,7 @@ _NOT_REPEATED = (
          "rpc_origins*must be an origin and nothing more, such as https://app.example.org*"),
     ],
 )  # fmt: skip
-def test_a_value_that_cannot_be_used_is_refused_with_the_reason_and_not_repeated(
-    load: Loading, sources: Sources, said: str
-) -> None:
+def test_an_unusable_value_has_its_reason(load: Loading, sources: Sources, said: str) -> None:
     text, environment, flags = sources
     fault = load.fault(text, environment, **flags)
     assert fnmatchcase(fault, said.replace("{file}", str(load.file))), fault
@@ -268,9 +264,7 @@ def test_each_secret_has_a_case_here() -> None:
 
 
 @each_row("name", _SECRETS)
-def test_a_systemd_credential_or_the_file_that_a_variable_names_has_the_secret(
-    load: Loading, tmp_path: Path, name: str
-) -> None:
+def test_a_credential_or_a_named_file_has_the_secret(load: Loading, tmp_path: Path, name: str) -> None:
     file, variable = tmp_path / name, f"BRIDGE_{name.upper()}_FILE"
     file.write_text(f"{_SECRETS[name]}\n", "utf-8")
     found = {f"systemd credential {name}": {"CREDENTIALS_DIRECTORY": str(tmp_path)}}
@@ -292,9 +286,7 @@ def test_the_setting_private_keys_file_keeps_its_meaning(load: Loading, tmp_path
     assert "BRIDGE_PRIVATE_KEYS_FILE" not in file_variables()
 
 
-def test_the_file_of_a_variable_wins_over_a_credential_and_that_over_toml(
-    load: Loading, tmp_path: Path
-) -> None:
+def test_the_file_of_a_variable_wins_over_a_credential(load: Loading, tmp_path: Path) -> None:
     for name in ("admin_token", "rpc_token"):
         (tmp_path / name).write_text("of-systemd")
     (tmp_path / "secret").write_text("of-a-file")
@@ -375,9 +367,7 @@ def test_no_password_is_shown_however_the_url_is_broken(password: str) -> None:
     assert "zz" not in shown or any(each in password for each in "/?#[]\\\n\r\t&;")
 
 
-def test_config_check_names_a_database_that_cannot_be_reached(
-    invoke: Invoke, set_up: SetUp, tmp_path: Path
-) -> None:
+def test_a_database_out_of_reach_is_named(invoke: Invoke, set_up: SetUp, tmp_path: Path) -> None:
     set_up(database=_URL)
     result = invoke("config", "check", "--json", "--data-dir", tmp_path)
     shown = _URL.replace("open-sesame", "***")

@@ -199,9 +199,7 @@ async def test_a_body_that_comes_soon_is_taken_and_half_sent_requests_keep_nobod
     assert lengths == {silent: None, soon: 60_002}
 
 
-async def test_the_server_stops_whatever_clients_do(
-    server: WatchedServer, client: aiohttp.ClientSession
-) -> None:
+async def test_it_stops_whatever_clients_do(server: WatchedServer, client: aiohttp.ClientSession) -> None:
     session_id, _ = await called(client, "x" * 60_000, 40)
     path = f"/session/{session_id}/calls"
     inbox = await sign_in(RunningServer(server.url, Settings(), ManualClock(SystemClock().now_ms()), client))
@@ -259,9 +257,7 @@ def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
     "command",
     ["serve --data-dir data --port 0", "dev --port 0", "wallet --listen 127.0.0.1:0"],
 )
-def test_signals_that_come_while_the_process_exits_change_nothing(
-    tmp_path: Path, loop: str, command: str
-) -> None:
+def test_signals_while_the_process_exits_change_nothing(tmp_path: Path, loop: str, command: str) -> None:
     ready_file = tmp_path / "ready"
     variables = {**environment_without_settings(), "TMPDIR": str(tmp_path)}
     words = [loop, *command.split(), "--ready-file", str(ready_file)]

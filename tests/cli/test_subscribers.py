@@ -68,16 +68,12 @@ def test_accounts_are_added_listed_and_removed_whatever_their_spelling(app: Oper
         (("export", "app", "/nowhere/at/all"), "all cannot be written: No such file or directory"),
     ],
 )
-def test_failure_is_one_line_and_changes_nothing(
-    app: Operating, arguments: tuple[str, ...], said: str
-) -> None:
+def test_a_failure_changes_nothing(app: Operating, arguments: tuple[str, ...], said: str) -> None:
     assert said in app.refusal("subscriber", *arguments)
     assert subscribed(app) == {}
 
 
-def test_exported_subscribers_are_imported_unchanged_also_those_of_later_types(
-    app: Operating, tmp_path: Path
-) -> None:
+def test_exported_subscribers_are_imported_unchanged(app: Operating, tmp_path: Path) -> None:
     choices = (', "notification_types":["news"]', ', "notification_types":["news","deals"]',
                ', "notification_types":[]', "")  # fmt: skip
     lines = [f'{{"account":"{plain_account(n)}"{choices[n % 4]}}}' for n in range(2100)]
@@ -98,9 +94,7 @@ def test_exported_subscribers_are_imported_unchanged_also_those_of_later_types(
     assert list(subscribed(app).values())[:4] == [["news"], ["news", "deals"], [], ["news", "deals", "later"]]
 
 
-def test_an_export_replaces_a_file_also_by_its_link_and_one_that_fails_leaves_what_was_there(
-    app: Operating, tmp_path: Path
-) -> None:
+def test_an_export_replaces_a_file_and_one_that_fails_does_not(app: Operating, tmp_path: Path) -> None:
     folder = tmp_path / "exports"
     folder.mkdir()
     file, link, pipe = write(folder / "real", "old"), folder / "link", folder / "pipe"
@@ -154,9 +148,7 @@ def test_every_form_of_line_is_imported(app: Operating, tmp_path: Path) -> None:
         ("x" * 65_537, "longer than 65536 bytes"),
     ],
 )
-def test_a_bad_line_is_named_and_nothing_of_its_slice_is_written(
-    app: Operating, tmp_path: Path, line: str | bytes, said: str
-) -> None:
+def test_a_bad_line_ends_the_import(app: Operating, tmp_path: Path, line: str | bytes, said: str) -> None:
     file = write(tmp_path / "lines", plain_account(1), "", line, plain_account(2))
     refusal = app.refusal("subscriber", "import", "app", file)
     assert refusal.startswith("line 3: ")
@@ -165,9 +157,7 @@ def test_a_bad_line_is_named_and_nothing_of_its_slice_is_written(
     assert subscribed(app) == {}
 
 
-def test_the_slices_before_a_bad_line_are_kept_and_the_import_can_go_on(
-    app: Operating, tmp_path: Path
-) -> None:
+def test_the_slices_before_a_bad_line_are_kept(app: Operating, tmp_path: Path) -> None:
     lines = [plain_account(number) for number in range(510)]
     file = write(tmp_path / "lines", *lines, "nonsense")
     refusal = app.refusal("subscriber", "import", "app", stdin=file.read_bytes())

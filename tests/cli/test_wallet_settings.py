@@ -55,9 +55,7 @@ def test_development_accounts_are_for_this_machine() -> None:
           for token in ({}, {"rpc_token": "speak-friend"})),
     ],
 )  # fmt: skip
-def test_development_accounts_are_refused_where_others_can_reach_them_unless_forced(
-    load: Loading, values: dict[str, str], told: str
-) -> None:
+def test_development_accounts_are_not_for_others(load: Loading, values: dict[str, str], told: str) -> None:
     fault = load.fault(dev_accounts=True, **values)
     assert fault.startswith(told)
     assert "dev_accounts_public" in fault
@@ -173,9 +171,7 @@ def test_credentials_of_push_services_that_cannot_be_used_are_refused(invoke: In
         (SOUND_APNS, ["apns_key_id", "apns_team_id", "apns_topic"]),
     ],
 )  # fmt: skip
-def test_each_fault_of_push_settings_has_its_line(
-    invoke: Invoke, settings: dict[str, str], named: list[str]
-) -> None:
+def test_each_push_fault_has_its_line(invoke: Invoke, settings: dict[str, str], named: list[str]) -> None:
     """The rules of each value are tested in tests/push: here is that the command names the settings."""
     assert [re.split("[: ]", line)[0] for line in complaints(invoke, **settings)] == named
 
@@ -186,9 +182,7 @@ def public_key_of(private_key: str) -> str:
     return base64url(key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint))
 
 
-def test_a_new_pair_of_keys_fits_together_and_its_printed_settings_can_be_pasted(
-    invoke: Invoke, set_up: SetUp, tmp_path: Path
-) -> None:
+def test_a_new_pair_of_keys_can_be_pasted(invoke: Invoke, set_up: SetUp, tmp_path: Path) -> None:
     pairs = [json.loads(invoke("keys", "vapid", "--json").stdout) for _ in range(2)]
     printed = invoke("keys", "vapid")
     named = re.findall("^BRIDGE_([A-Z_]+)=(.*)$", printed.stdout, re.MULTILINE)

@@ -64,9 +64,7 @@ async def test_repeatable_requests_are_retried(gate: WebhookReceiver, path: str,
     assert not gate.script
 
 
-async def test_a_call_is_sent_again_if_it_was_surely_not_taken(
-    server: RunningServer, gate: WebhookReceiver
-) -> None:
+async def test_a_call_not_taken_is_sent_again(server: RunningServer, gate: WebhookReceiver) -> None:
     async def pending() -> int:
         async with server.client.get(f"{server.url}/session/{wallet.pairing.session_id}/calls") as response:
             return len(await response.json())
@@ -221,17 +219,13 @@ async def test_a_server_that_is_not_a_bridge_is_reported(gate: WebhookReceiver) 
         (status(301, Location="https://bridge.example/"), r"moved to https://bridge\.example/"),
     ],
 )
-async def test_a_refusal_without_a_problem_has_its_reason(
-    gate: WebhookReceiver, answer: Answer, reason: str
-) -> None:
+async def test_a_plain_refusal_has_its_reason(gate: WebhookReceiver, answer: Answer, reason: str) -> None:
     gate.otherwise = answer
     with pytest.raises(client.RequestRefusedError, match=reason):
         await Dapp(gate.url(""), name="Example Dapp").__aenter__()
 
 
-async def test_an_endless_answer_is_broken_off(
-    gate: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_endless_answer_is_ended(gate: WebhookReceiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "_LARGEST_ANSWER_BYTES", 100_000)
     async with paired(gate.url("")) as (dapp, _):
         gate.otherwise = long_body(1_000_000_000)
@@ -251,9 +245,7 @@ async def test_a_refusal_that_cannot_be_delivered_ends_no_loop(
 
 
 @given(st.integers(1, 100_000), chances, st.floats(0, 3_600))
-def test_retries_slow_down_to_a_limit_and_a_bridge_that_asks_for_time_gets_an_hour_at_most(
-    failures: int, chance: float, asked_seconds: float
-) -> None:
+def test_retries_slow_down_to_a_limit(failures: int, chance: float, asked_seconds: float) -> None:
     pace = Pace(first_retry_seconds=0.25, longest_retry_seconds=15.0)
     planned = min(0.25 * 2 ** min(failures - 1, 20), 15.0)
     assert planned / 2 <= pace.retry_seconds(failures, chance) <= planned

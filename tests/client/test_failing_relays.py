@@ -36,9 +36,7 @@ def generation(request: pytest.FixtureRequest) -> Generation:
     return chosen
 
 
-async def test_a_busy_bridge_is_tried_again_and_a_refused_connection_is_final(
-    fake: FakeRelay, generation: Generation
-) -> None:
+async def test_a_busy_bridge_is_tried_again_a_refusal_final(fake: FakeRelay, generation: Generation) -> None:
     for connections, status in enumerate((429, 500, 502, 503), 1):
         fake.statuses = [status] * 3
         async with dapp_at(fake.url, generation):
@@ -95,9 +93,7 @@ async def test_a_bridge_that_never_confirms_is_unreachable(
 
 
 @each_row(("generation", "kind"), [("1.x", "pub"), ("2.x", "wc_proposeSession")])
-async def test_a_session_request_is_sent_until_it_is_confirmed(
-    fake: FakeRelay, generation: Generation, kind: str
-) -> None:
+async def test_a_request_is_sent_until_confirmed(fake: FakeRelay, generation: Generation, kind: str) -> None:
     fake.react = breaking_off_at(2, kind)
     async with dapp_at(fake.url, generation) as dapp:
         sent = [frame for frame in fake.frames if frame.get("method", frame.get("type")) == kind]
@@ -166,9 +162,7 @@ async def test_a_dapp_refuses_what_only_a_dapp_may_ask(fake: FakeRelay) -> None:
 
 
 @pytest.mark.parametrize("count", range(8))
-async def test_leaving_that_is_cancelled_is_cancelled(
-    fake: FakeRelay, generation: Generation, count: int
-) -> None:
+async def test_leaving_can_be_cancelled(fake: FakeRelay, generation: Generation, count: int) -> None:
     dapp = dapp_at(fake.url, generation)
     await dapp.__aenter__()
     leaving = asyncio.create_task(dapp.__aexit__(None, None, None))

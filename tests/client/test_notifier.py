@@ -30,9 +30,7 @@ def delivered_to(app: App) -> tuple[int, int]:
     return deliveries, recipients
 
 
-async def test_result_has_each_account_once_and_how_long_one_over_its_limit_has_to_wait(
-    app: App, notifier: Notifier
-) -> None:
+async def test_the_result_has_each_account_once(app: App, notifier: Notifier) -> None:
     await app.subscribe(account(1))
     await app.subscribe(account(2), types=[OFFERS])
     await app.operator.projects.limit_accounts(app.project_id, per_hour=2, burst=1)
@@ -58,9 +56,7 @@ async def test_subscribers_and_lookup(app: App, notifier: Notifier) -> None:
     assert found[account(2)].notification_types == (NEWS, OFFERS)
 
 
-async def test_a_request_is_repeated_unless_it_may_have_been_taken_and_has_no_id(
-    app: App, gate: WebhookReceiver, gated: Notifier
-) -> None:
+async def test_a_request_that_fails_is_repeated(app: App, gate: WebhookReceiver, gated: Notifier) -> None:
     await app.subscribe(account(1))
     gate.script.extend(NOT_NOW.values())
     await gated.notify(*TEXT, [account(1)])
@@ -96,9 +92,7 @@ async def test_a_wrong_secret_and_an_unknown_project_are_refused(app: App) -> No
                 assert secret not in str(refusal.value)
 
 
-async def test_a_refusal_names_each_fault_and_the_client_refuses_what_cannot_be_sent(
-    app: App, notifier: Notifier
-) -> None:
+async def test_refusals_name_each_fault(app: App, notifier: Notifier) -> None:
     with pytest.raises(client.RequestRefusedError, match=r"[^.]; #/accounts/1 .*[^.]; #/notification/title "):
         await notifier.notify(NEWS, "", "Body", [account(1), "nobody"])
     with pytest.raises(client.RequestRefusedError, match="notification type"):
@@ -165,9 +159,7 @@ async def test_a_project_without_subscribers_is_walked_through_at_once(app: App,
     assert seen == [NotifyProgress("mine"), NotifyProgress("mine", total=0, result=NotifyResult())]
 
 
-async def test_any_accounts_can_be_named_also_a_bad_one_and_a_dry_run_changes_nothing(
-    app: App, notifier: Notifier
-) -> None:
+async def test_accounts_can_be_named_and_a_dry_run_changes_nothing(app: App, notifier: Notifier) -> None:
     await app.subscribe(*accounts(700))
     result = await notifier.notify(*TEXT, [account(1), account(999)], dry_run=True)
     dry = (await walked(notifier.notify_all(*TEXT, dry_run=True), app))[-1]
@@ -218,9 +210,7 @@ async def test_a_server_that_stays_away_ends_the_walk(
     assert len(gate.requests) == 3
 
 
-async def test_a_listing_that_breaks_off_goes_on_behind_the_last_account(
-    app: App, gate: WebhookReceiver, gated: Notifier
-) -> None:
+async def test_a_listing_that_breaks_off_goes_on(app: App, gate: WebhookReceiver, gated: Notifier) -> None:
     await app.subscribe(*accounts(600))
     gate.script.extend([long_body(1_000_000), reset])
     with pytest.raises(Exception, match="no list of accounts"):

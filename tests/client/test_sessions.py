@@ -71,9 +71,7 @@ async def test_a_wallet_may_reject_a_session(asked: Pair) -> None:
         await dapp.approval()
 
 
-async def test_several_calls_of_three_pairs_each_have_their_own_result(
-    relay: RunningServer, generation: Generation
-) -> None:
+async def test_calls_of_pairs_have_their_own_result(relay: RunningServer, generation: Generation) -> None:
     async with AsyncExitStack() as stack:
         three = [await stack.enter_async_context(paired_over(relay.url, generation)) for _ in range(3)]
         await stack.enter_async_context(echoing(*(wallet for _, wallet in three)))
@@ -167,9 +165,7 @@ async def test_either_side_ends_the_session_for_both(pair: Pair, generation: Gen
     await dapp.end()
 
 
-async def test_a_late_answer_is_an_answer_timeout_and_a_dapp_may_leave_before_a_wallet_comes(
-    relay: RunningServer, generation: Generation
-) -> None:
+async def test_a_late_answer_is_an_answer_timeout(relay: RunningServer, generation: Generation) -> None:
     async with dapp_at(relay.url, generation) as dapp:
         with pytest.raises(client.AnswerTimeoutError, match="did not answer"):
             await dapp.approval(timeout=0.01)
@@ -197,9 +193,7 @@ async def test_a_webhook_of_the_topic_is_called(relay: RunningServer, generation
 
 
 @each_row("generation", OVER_SOCKETS)
-async def test_over_sockets_pages_are_seen_webhooks_registered_elsewhere_and_calls_are_large(
-    relay: RunningServer, generation: Generation
-) -> None:
+async def test_over_sockets_pages_are_seen(relay: RunningServer, generation: Generation) -> None:
     async with dapp_at(relay.url, generation) as dapp, pairs.wallet_for(dapp, relay.url) as wallet:
         assert (await wallet.proposal()).url == "https://dapp.example"
         with pytest.raises(client.UnsupportedError, match="POST /subscribe"):
@@ -226,9 +220,7 @@ async def test_only_2_x_has_pings_events_and_extensions(relay: RunningServer, ge
             await dapp.request("eth_sign", [], chain="eip155:1")
 
 
-async def test_a_session_of_2_x_has_a_topic_pings_events_extensions_and_what_was_approved(
-    relay: RunningServer,
-) -> None:
+async def test_a_session_of_2_x_has_pings_events_and_what_was_approved(relay: RunningServer) -> None:
     async with dapp_at(relay.url, "2.x") as dapp, pairs.wallet_for(dapp, relay.url) as wallet:
         with pytest.raises(client.SessionEndedError, match="no session yet"):
             assert wallet.topic
@@ -373,9 +365,7 @@ async def test_the_wallets_webhook_is_called(relay: RunningServer) -> None:
         assert (await wallet.call(call_id)).method == "eth_accounts"
 
 
-async def test_a_client_session_that_is_handed_in_stays_open_and_a_slash_does_no_harm(
-    bridge_url: str,
-) -> None:
+async def test_a_client_session_that_is_handed_in_stays_open(bridge_url: str) -> None:
     async with aiohttp.ClientSession(raise_for_status=True) as http:
         async with paired(bridge_url + "/", http=http) as (dapp, _):
             assert parse_pairing(dapp.uri).bridge_url == bridge_url

@@ -79,9 +79,7 @@ async def test_a_wallet_signs_in_or_approves_a_session_alone(relay: RunningServe
 
 
 @both_ways
-async def test_a_wallet_rejects_and_a_dapp_refuses_a_sign_in_of_another_account(
-    relay: RunningServer, one_click: bool
-) -> None:
+async def test_a_rejection_or_another_account_is_no_sign_in(relay: RunningServer, one_click: bool) -> None:
     async with asking(relay, one_click) as (dapp, wallet):
         await wallet.reject()
         with pytest.raises(client.RejectedError, match="User rejected"):

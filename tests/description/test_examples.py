@@ -13,27 +13,22 @@ import orjson
 import pytest
 
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
-from tests.support.asking import METRICS_TOKEN, Answer, ask
+from tests.support.asking import METRICS_TOKEN, ask
+from tests.support.bridge_client import BridgeClient
 from tests.support.described import description
-from tests.support.inbox_client import InboxClient, get_nonce, sign_in, sound_fields
+from tests.support.inbox_client import InboxClient, log_in, sign_in
 from tests.support.needs import needs_openapi_typescript, slow
 from tests.support.node_project import NodeProject
+from tests.support.push_client import PushClient
 from tests.support.rows import each_row
 from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer, running_server
 from tests.support.waiting import eventually
 
-PASSPHRASE = "correct horse"
 WORLD_SETTINGS: dict[str, Any] = {
-    "test": True,
-    "admin_token": ADMIN_TOKEN,
-    "admin_wallet": True,
-    "metrics_token": METRICS_TOKEN,
-    "dev_accounts": True,
-    "light_kdf": True,
-    "approve": "queue",
-    "allow_private_webhooks": True,
-}
+    "test": True, "admin_token": ADMIN_TOKEN, "admin_wallet": True, "metrics_token": METRICS_TOKEN,
+    "dev_accounts": True, "light_kdf": True, "approve": "queue", "allow_private_webhooks": True,
+}  # fmt: skip
 """A server in test mode with all that its settings can turn on."""
 
 _UNREACHABLE = "http://127.0.0.1:1"
@@ -49,8 +44,8 @@ class World:
     values: Mapping[str, str]
     numbers: Mapping[str, str]
     """The number in the path of these operations."""
-    asking: "asyncio.Task[Any]"
-    """A client of the wallet that waits for an approval."""
+    asking: "asyncio.Future[Any]"
+    """A client of the wallet that waits for an approval; it ends with its server, or is approved."""
 
 
 async def made_world(server: RunningServer) -> World:
@@ -62,13 +57,15 @@ async def made_world(server: RunningServer) -> World:
     await admin.put("/admin/projects/example-app/webhook", {"url": f"{_UNREACHABLE}/subscriptions"})
     await inbox.subscribe("example-app", ["price-alert"])
     device = (await inbox.add_device("log")).json["id"]
-    session_id, call_id = await _called(server)
+    bridge, session_id = BridgeClient(server), await server.open_session()
+    assert (await bridge.update(session_id)).status == 200
+    call_id = await server.request_call(session_id)
+    assert (await bridge.answer(call_id)).status == 200
+    assert (await PushClient(server).register(topic=session_id)).status == 200
     rpc = RpcClient(server)
-    account = await rpc.call("personal_newAccount", PASSPHRASE)
-    asking = asyncio.create_task(
-        rpc.call("personal_sign", "0x68656c6c6f", (await rpc.call("eth_accounts"))[0])
-    )
-    asking.add_done_callback(_forget)
+    account = await rpc.call("personal_newAccount", "correct horse")
+    signing = rpc.call("personal_sign", "0x68656c6c6f", (await rpc.call("eth_accounts"))[0])
+    asking = asyncio.gather(signing, return_exceptions=True)
     call = await _first(admin, f"/admin/traffic?filter=call:{call_id}", "requests", "call")
     values = {
         "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f": session_id,
@@ -90,44 +87,10 @@ async def made_world(server: RunningServer) -> World:
     }
     numbers = {name: str(await _first(admin, *place, "number")) for name, place in numbered.items()}
     tokens = {
-        "adminToken": ADMIN_TOKEN,
-        "metricsToken": METRICS_TOKEN,
-        "projectSecret": secret,
-        "inboxToken": inbox.token,
-        "testToken": str(server.test_token),
-    }
+        "adminToken": ADMIN_TOKEN, "metricsToken": METRICS_TOKEN, "projectSecret": secret,
+        "inboxToken": inbox.token, "testToken": str(server.test_token),
+    }  # fmt: skip
     return World(server, tokens, inbox, values, numbers, asking)
-
-
-async def signed_message(world: World) -> dict[str, str]:
-    """The body of a sign-in: no example can have a nonce that is good."""
-    wallet = world.inbox.wallet
-    message = wallet.message(**sound_fields(world.server, await get_nonce(world.server)))
-    return {"message": message, "signature": wallet.sign(message)}
-
-
-def _forget(asking: "asyncio.Task[Any]") -> None:
-    """The client of the wallet ends with its server, or as the example of a decision has it."""
-    if not asking.cancelled():
-        asking.exception()
-
-
-async def _called(server: RunningServer) -> tuple[str, str]:
-    """A session that was approved, and a call of it that was answered."""
-    session_id = await server.open_session()
-    await _send(server, "PUT", f"/session/{session_id}")
-    call_id = await server.request_call(session_id)
-    await _send(server, "POST", f"/call-status/{call_id}/new")
-    topic = {"topic": session_id, "type": "log", "token": "d7Zt3k", "peerName": "Shop", "language": "en"}
-    answer = await ask(server, "POST", "/new", orjson.dumps({**topic, "bridge": server.url}))
-    assert answer.status == 200, answer
-    return session_id, call_id
-
-
-async def _send(server: RunningServer, method: str, path: str) -> Answer:
-    answer = await ask(server, method, path, orjson.dumps({"encryptionPayload": "payload"}))
-    assert answer.status == 200, answer
-    return answer
 
 
 async def _first(admin: AdminClient, path: str, name: str, member: str) -> Any:
@@ -149,29 +112,11 @@ ENDING = {
     "drop-message", "retry-message", "test-reset",
 }  # fmt: skip
 """Operations after whose example other examples fail."""
-NEW_VALUES = {"create-project": {"example-app": "another-app"}, "add-type": {"price-alert": "new-type"}}
-"""Values that exist already, and so must be named otherwise."""
 OPERATIONS = {
     operation["operationId"]: (path, method, operation)
     for path, methods in DOCUMENT["paths"].items()
     for method, operation in methods.items()
 }
-_SCRIPTS = Path(__file__).parents[2] / "scripts"
-_MOST_SECONDS = 25
-"""All operations share it evenly: the phase "coverage" alone, with 2,700 requests, takes a minute or more."""
-_EXAMPLES = 12
-_CHECKS = [
-    f"{each}_conformance" for each in ("status_code", "content_type", "response_schema", "response_headers")
-]
-_LEFT_OUT = (
-    "inbox-stream", "traffic-stream",  # they do not end
-    "test-reset", "test-move-clock", "test-replace-faults",  # they order what the others would suffer from
-    "inbox-logout", "delete-project", "revoke-secret",  # the requests after them would all be a 401
-)  # fmt: skip
-_COMPILER_OPTIONS = {
-    "strict": True, "module": "nodenext", "target": "es2022", "lib": ["es2023", "dom", "dom.iterable"],
-    "types": ["node"], "skipLibCheck": True,
-}  # fmt: skip
 _PROGRAM = """
 import createClient from 'openapi-fetch'
 import type { components, paths } from './api.js'
@@ -221,8 +166,8 @@ async def world(server: RunningServer) -> World:
     return await made_world(server)
 
 
-def put_in(value: Any, values: dict[str, str]) -> Any:
-    """The value of an example with those that the server has."""
+def put_in(value: Any, values: Mapping[str, str]) -> Any:
+    """The value of an example with what the server has."""
     if isinstance(value, dict):
         return {name: put_in(each, values) for name, each in value.items()}
     if isinstance(value, list):
@@ -244,7 +189,8 @@ async def test_the_example_after_which_others_fail_is_answered(world: World, nam
 async def check_example(world: World, name: str) -> None:
     """Send the example of an operation, with values that the server has, and look at the answer's status."""
     path, method, operation = OPERATIONS[name]
-    values = {**world.values, **NEW_VALUES.get(name, {})}
+    new_values = {"create-project": {"example-app": "another-app"}, "add-type": {"price-alert": "new-type"}}
+    values = {**world.values, **new_values.get(name, {})}  # what exists already is named otherwise
     sent: dict[str, Any] = {"path": {}, "query": {}, "header": {}}
     for parameter in operation.get("parameters", ()):
         if "example" in parameter:
@@ -253,96 +199,88 @@ async def check_example(world: World, name: str) -> None:
         sent["path"]["number"] = world.numbers[name]
     for parameter, value in sent["path"].items():
         path = path.replace(f"{{{parameter}}}", quote(value, safe=":"))
+    if sent["query"]:
+        path += f"?{urlencode(sent['query'])}"
     tokens = [world.tokens[each] for scheme in operation["security"] for each in scheme if each != "rpcToken"]
     headers = {"Authorization": f"Bearer {tokens[0]}"} if tokens else {}
-    content = operation.get("requestBody", {}).get("content", {}).get("application/json")
-    body = None if content is None else put_in(content["example"], values)
-    if name == "inbox-login":
-        body = await signed_message(world)
-    query = f"?{urlencode(sent['query'])}" if sent["query"] else ""
-
     if "x-event-stream" in operation:
-        async with world.server.client.get(f"{world.server.url}{path}{query}", headers=headers) as response:
+        async with world.server.client.get(f"{world.server.url}{path}", headers=headers) as response:
             assert (response.status, response.content_type) == (200, "text/event-stream")
         return
-    answer = await ask(
-        world.server, method.upper(), path + query, None if body is None else orjson.dumps(body), headers
-    )
+    if name == "inbox-login":  # no example can have a nonce that is good
+        answer = await log_in(world.server, world.inbox.wallet)
+    else:
+        content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+        body = None if content is None else orjson.dumps(put_in(content["example"], values))
+        answer = await ask(world.server, method.upper(), path, body, headers)
 
     assert answer.status in (200, 204), answer
 
 
-@pytest.fixture(scope="session")
-def python() -> str:
-    """The interpreter of an environment that has schemathesis."""
-    command = [sys.executable, str(_SCRIPTS / "schemathesis_environment.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(done.stderr)
-    return done.stdout.strip()
-
-
 def configuration(world: World) -> str:
     """Tokens for the security schemes, and ids that the server has."""
-    values = world.values
-    session_id, call_id = list(values.values())[:2]
-    tokens = "".join(f'[auth.openapi.{name}]\nbearer = "{token}"\n' for name, token in world.tokens.items())
-    ids = {
-        ("Bridge", "Bridge, generation 0.7"): {"session_id": session_id, "call_id": call_id},
-        ("Notifications", "Inbox"): {"project_id": "example-app"},
-    }
-    operations = "".join(
-        f"[[operations]]\ninclude-tag = {list(tags)}\n[operations.parameters]\n"
-        + "".join(f'{name} = "{value}"\n' for name, value in parameters.items())
-        for tags, parameters in ids.items()
-    )
-    return f'{tokens}[parameters]\nwait = 0\nPrefer = "wait=0"\n{operations}'.replace("'", '"')
+    session_id, call_id, *_ = world.values.values()
+    lines = [f'[auth.openapi.{name}]\nbearer = "{token}"' for name, token in world.tokens.items()]
+    lines += ["[parameters]", "wait = 0", 'Prefer = "wait=0"']
+    for tags, parameters in (
+        (["Bridge", "Bridge, generation 0.7"], {"session_id": session_id, "call_id": call_id}),
+        (["Notifications", "Inbox"], {"project_id": "example-app"}),
+    ):
+        lines += ["[[operations]]", f"include-tag = {orjson.dumps(tags).decode()}", "[operations.parameters]"]
+        lines += [f'{name} = "{value}"' for name, value in parameters.items()]
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def schemathesis() -> Path:
+    """The program, in an environment of its own."""
+    script = Path(__file__).parents[2] / "scripts" / "schemathesis_environment.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(done.stderr)
+    return Path(done.stdout.strip()).with_name("schemathesis")
 
 
 @slow
 @pytest.mark.timeout(300)
-async def test_the_description_has_every_answer(python: str, tmp_path: Path) -> None:
+async def test_the_description_has_every_answer(schemathesis: Path, tmp_path: Path) -> None:
+    conformance = [f"{each}_conformance" for each in (
+        "status_code", "content_type", "response_schema", "response_headers",
+    )]  # fmt: skip
+    left_out = (
+        "inbox-stream", "traffic-stream",  # they do not end
+        "test-reset", "test-move-clock", "test-replace-faults",  # others would suffer from what they order
+        "inbox-logout", "delete-project", "revoke-secret",  # the requests after them would all be a 401
+    )  # fmt: skip
     settings: dict[str, Any] = {**WORLD_SETTINGS, "max_pending_calls": 1_000_000}
     async with running_server(tmp_path / "data", **settings) as server:
         world = await made_world(server)
         (tmp_path / "schemathesis.toml").write_text(configuration(world), "utf-8")
+        # All operations share 25 seconds: the phase "coverage" alone, with 2,700 requests, takes a minute.
+        process = await asyncio.create_subprocess_exec(
+            schemathesis, "--config-file", "schemathesis.toml",
+            "run", f"{server.url}/openapi.json", "--checks", ",".join(conformance),
+            *(option for name in left_out for option in ("--exclude-operation-id", name)),
+            "--phases", "examples,coverage,fuzzing", "--max-examples", "12", "--max-time", "25",
+            "--request-timeout", "20", "--seed", "1", "--no-shrink", "--warnings", "off",
+            cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        output, _ = await process.communicate()
 
-        output, status = await _run(python, server, tmp_path)
-
-    assert status == 0, output
-    assert " passed" in output
-
-
-async def _run(python: str, server: RunningServer, folder: Path) -> tuple[str, int]:
-    left_out = [option for name in _LEFT_OUT for option in ("--exclude-operation-id", name)]
-    process = await asyncio.create_subprocess_exec(
-        Path(python).with_name("schemathesis"), "--config-file", folder / "schemathesis.toml",
-        "run", f"{server.url}/openapi.json", "--checks", ",".join(_CHECKS), *left_out,
-        "--phases", "examples,coverage,fuzzing",
-        "--max-examples", str(_EXAMPLES), "--max-time", str(_MOST_SECONDS),
-        "--request-timeout", "20", "--seed", "1", "--no-shrink", "--warnings", "off",
-        cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    output, _ = await process.communicate()
-    return output.decode("utf-8", "replace"), int(process.returncode or 0)
+    assert (process.returncode, b" passed" in output) == (0, True), output.decode("utf-8", "replace")
 
 
 @needs_openapi_typescript
 async def test_a_program_compiles_with_the_types_and_runs(server: RunningServer, tmp_path: Path) -> None:
-    project = NodeProject(
-        tmp_path,
-        "openapi-typescript",
-        "openapi-fetch",
-        "openapi-typescript-helpers",
-        "typescript",
-        "@types/node",
-    )
-    configuration = {"compilerOptions": _COMPILER_OPTIONS, "files": ["program.ts"]}
+    types = ("openapi-typescript", "openapi-fetch", "openapi-typescript-helpers", "@types/node")
+    project = NodeProject(tmp_path, "typescript", *types)
+    options = {
+        "strict": True, "module": "nodenext", "target": "es2022", "lib": ["es2023", "dom", "dom.iterable"],
+        "types": ["node"], "skipLibCheck": True,
+    }  # fmt: skip
+    configuration = {"compilerOptions": options, "files": ["program.ts"]}
     files = {"openapi.json": description().document, "tsconfig.json": configuration}
     project.write({"program.ts": _PROGRAM, **{name: orjson.dumps(files[name]).decode() for name in files}})
-
     project.run(project.program("openapi-typescript"), "openapi.json", "--output", "api.d.ts")
     project.run(str(tmp_path / "node_modules" / "typescript" / "bin" / "tsc"), "--project", ".")
-    printed = await asyncio.to_thread(project.run, "program.js", server.url)
-
-    assert printed == "204 true\n"
+    assert await asyncio.to_thread(project.run, "program.js", server.url) == "204 true\n"

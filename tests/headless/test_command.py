@@ -77,7 +77,6 @@ async def test_json_lines_tell_the_same(relay: RunningServer) -> None:
             await dapp.call(*SIGN)
             await dapp.end()
             _, out, _ = await ended(process)
-
     events = [orjson.loads(line) for line in out.splitlines()]
     assert [event["event"] for event in events] == ["paired", "session", "answer", "ended"]
     assert events[2]["call"]["text"] == "hello"

@@ -312,7 +312,6 @@ async def test_reading_methods_go_to_the_node_and_methods_that_sign_there_never(
         for method in ("odd_method", "personal_newAccount"):
             assert await control.refusal(method, ["secret"]) == -32601
         assert "personal_newAccount" not in node.methods
-
     async with controlled() as (_, control):
         without = (await control.ask("eth_blockNumber"))["error"]
     assert (without["code"], "--node-url" in without["message"]) == (4900, True)

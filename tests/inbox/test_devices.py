@@ -77,9 +77,7 @@ async def test_account_has_a_limited_number_of_devices(tmp_path: Path) -> None:
         assert (await inbox.add_device("log")).status == 200
 
 
-async def test_device_gets_notifications_until_it_is_deleted(
-    app: App, subscriber: InboxClient, receiver: WebhookReceiver
-) -> None:
+async def test_notices_until_deletion(app: App, subscriber: InboxClient, receiver: WebhookReceiver) -> None:
     device = (await subscriber.add_device("webhook", receiver.url())).json
     await app.notify([subscriber.account], title="first")
     await receiver.got(1)
@@ -105,9 +103,7 @@ async def test_every_request_without_a_token_or_with_a_projects_secret_is_401(ap
             assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-async def test_notifications_are_seen_and_marked_by_their_account_only(
-    app: App, subscriber: InboxClient, other_inbox: InboxClient
-) -> None:
+async def test_notifications_are_private(app: App, subscriber: InboxClient, other_inbox: InboxClient) -> None:
     await other_inbox.subscribe(app.project_id)
     async with open_stream(subscriber) as stream, open_stream(other_inbox) as other_stream:
         await app.notify([subscriber.account], title="for the first")
@@ -125,9 +121,7 @@ async def test_notifications_are_seen_and_marked_by_their_account_only(
     assert look(app.server, "SELECT sum(read) FROM daily_figures") == [(1,)]
 
 
-async def test_cursors_and_subscriptions_of_others_lead_to_nothing_of_theirs(
-    app: App, subscriber: InboxClient, other_inbox: InboxClient
-) -> None:
+async def test_other_accounts_are_closed(app: App, subscriber: InboxClient, other_inbox: InboxClient) -> None:
     for title in ("one", "two", "three"):
         await app.notify([subscriber.account], title=title)
     page = await subscriber.page("?limit=1")
@@ -139,9 +133,7 @@ async def test_cursors_and_subscriptions_of_others_lead_to_nothing_of_theirs(
     assert len((await subscriber.overview())["subscriptions"]) == 1
 
 
-async def test_devices_are_listed_and_deleted_by_their_account_only(
-    inbox: InboxClient, other_inbox: InboxClient
-) -> None:
+async def test_devices_are_seen_by_their_account_only(inbox: InboxClient, other_inbox: InboxClient) -> None:
     device = (await inbox.add_device("webhook", URL)).json
 
     assert await other_inbox.devices() == []

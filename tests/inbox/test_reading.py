@@ -77,9 +77,7 @@ async def test_pages_lose_and_repeat_nothing_while_others_arrive(app: App, subsc
     assert await follow(subscriber, latest, limit=2) == newest_first(8, last)
 
 
-async def test_a_page_has_50_or_as_wanted_and_one_that_is_just_full_is_the_last(
-    app: App, subscriber: InboxClient
-) -> None:
+async def test_a_page_has_50_or_as_wanted(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, *titles_from(1, 100))
 
     for query, count in (("", 50), ("?limit=100", 100), ("?limit=99", 99), ("?limit=1", 1)):
@@ -88,9 +86,7 @@ async def test_a_page_has_50_or_as_wanted_and_one_that_is_just_full_is_the_last(
         assert (page["next"] is None) is (count == 100)
 
 
-async def test_malformed_query_is_refused_and_an_invented_cursor_harmless(
-    app: App, subscriber: InboxClient
-) -> None:
+async def test_malformed_queries_and_invented_cursors(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, "n1")
     for query, faulty in (
         ("limit=0", ["limit"]),
@@ -108,9 +104,7 @@ async def test_malformed_query_is_refused_and_an_invented_cursor_harmless(
         assert (await subscriber.ask("GET", f"/notifications?after={cursor}")).status == 200
 
 
-async def test_a_page_may_be_of_one_project_and_a_deleted_one_shows_and_counts_nothing(
-    server: RunningServer, app: App, subscriber: InboxClient
-) -> None:
+async def test_pages_of_one_project(server: RunningServer, app: App, subscriber: InboxClient) -> None:
     other = await create_app(server, app.operator, "Other", "other")
     await subscriber.subscribe("other")
     for project, title in ((app, "n1"), (other, "n2"), (app, "n3")):
@@ -128,9 +122,7 @@ async def test_a_page_may_be_of_one_project_and_a_deleted_one_shows_and_counts_n
     assert (await subscriber.mark(ids)).json == {"read": 1}
 
 
-async def test_a_page_may_be_of_what_is_unread_or_read_and_tells_when_and_by_whom(
-    app: App, subscriber: InboxClient
-) -> None:
+async def test_a_page_may_be_of_what_is_unread_or_read(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, "n1", "n2", "n3")
     ids = await subscriber.ids()
     app.server.clock.advance(60)
@@ -201,9 +193,7 @@ async def test_nothing_came_in_time(tmp_path: Path) -> None:
         assert asked[1].headers["Preference-Applied"] == "wait=1"
 
 
-async def test_notifications_outside_the_filter_before_the_cursor_or_for_others_end_no_wait(
-    app: App, subscriber: InboxClient, other_inbox: InboxClient
-) -> None:
+async def test_what_ends_no_wait(app: App, subscriber: InboxClient, other_inbox: InboxClient) -> None:
     await other_inbox.subscribe(app.project_id)
     await app.notify([subscriber.account], title="n1")
     await subscriber.mark(await subscriber.ids())
@@ -229,9 +219,7 @@ async def test_all_waiters_are_woken(app: App, subscriber: InboxClient, other_in
     assert [titles((await answer).json) for answer in waiting] == [["n1"]] * 100
 
 
-async def test_a_reader_that_goes_from_latest_to_latest_misses_nothing_of_a_burst(
-    app: App, subscriber: InboxClient
-) -> None:
+async def test_a_reader_that_follows_latest_misses_nothing(app: App, subscriber: InboxClient) -> None:
     wanted = titles_from(1, 60)
     sending, seen, latest = asyncio.create_task(send(app, subscriber, *wanted)), list[str](), "0..0"
 
@@ -257,9 +245,7 @@ async def test_stopping_server_answers_waiting_clients(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["signed out", "expired"])
-async def test_the_end_of_the_token_ends_the_wait_without_content(
-    app: App, subscriber: InboxClient, end: str
-) -> None:
+async def test_the_end_of_a_token_ends_its_wait(app: App, subscriber: InboxClient, end: str) -> None:
     waiting = begin(subscriber)
     await until_waiting(app.server, 1)
 

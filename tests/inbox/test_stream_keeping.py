@@ -148,9 +148,7 @@ async def until_live(hub: Hub) -> None:
     await eventually(lambda: all(stream.is_live for stream in hub.streams._all()))
 
 
-async def test_a_stream_in_which_nothing_happens_is_kept_alive_until_its_token_ends(
-    pass_time: PassTime,
-) -> None:
+async def test_an_idle_stream_is_kept_alive_until_its_token_ends(pass_time: PassTime) -> None:
     hub = Hub(keep_alive_seconds=20)
     async with hub.opened(), hub.flowing() as (written, flow):
         await turns()

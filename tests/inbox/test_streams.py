@@ -24,9 +24,7 @@ async def until_open(server: RunningServer, streams: int) -> None:
     await eventually(as_many)
 
 
-async def test_a_stream_says_what_it_is_and_its_event_equals_the_listed_notification(
-    app: App, subscriber: InboxClient
-) -> None:
+async def test_an_event_equals_the_listed_notification(app: App, subscriber: InboxClient) -> None:
     async with open_stream(subscriber) as stream:
         headers = stream.headers
         await app.notify([subscriber.account], title="Títle 𝔘", body="a\nb", url="https://a.example/")
@@ -132,9 +130,7 @@ async def test_calls_that_overlap_reach_every_account_in_order(app: App) -> None
     assert {event.data["title"] for event in told[0]} == {f"n{number}" for number in range(20)}
 
 
-async def test_notification_read_meanwhile_is_streamed_as_read_and_one_of_a_deleted_project_is_not(
-    server: RunningServer, app: App, subscriber: InboxClient
-) -> None:
+async def test_history_of_read_and_deleted(server: RunningServer, app: App, subscriber: InboxClient) -> None:
     other = await create_app(server, app.operator, "Other", "other")
     await subscriber.subscribe("other")
     await send_numbered(app, subscriber, 1, 3)

@@ -49,9 +49,7 @@ async def test_types_may_be_chosen_and_chosen_anew(app: App, inbox: InboxClient)
         assert subscription["subscribed_at"] == NOW
 
 
-async def test_types_that_are_malformed_or_that_there_are_not_are_all_named(
-    app: App, inbox: InboxClient
-) -> None:
+async def test_malformed_and_unknown_types_are_all_named(app: App, inbox: InboxClient) -> None:
     faults: list[tuple[Any, list[str]]] = [
         ("news", [""]),
         ({}, [""]),
@@ -72,9 +70,7 @@ async def test_a_project_that_there_is_not_cannot_be_received(inbox: InboxClient
         (await inbox.unsubscribe(project_id)).problem(404)
 
 
-async def test_an_account_leaves_once_and_the_project_is_listed_while_something_is_unread(
-    app: App, subscriber: InboxClient
-) -> None:
+async def test_an_account_leaves_once(app: App, subscriber: InboxClient) -> None:
     await app.notify([subscriber.account])
 
     assert (await subscriber.unsubscribe(app.project_id)).json == {"success": True}
@@ -87,9 +83,7 @@ async def test_an_account_leaves_once_and_the_project_is_listed_while_something_
     assert await subscriber.overview() == {"subscriptions": [], "unsubscribed": []}
 
 
-async def test_unread_notifications_are_counted_by_project(
-    server: RunningServer, app: App, subscriber: InboxClient
-) -> None:
+async def test_unread_is_counted_by_project(server: RunningServer, app: App, subscriber: InboxClient) -> None:
     other = await create_app(server, app.operator, "Other")
     await subscriber.subscribe(other.project_id)
     for title in ("one", "two", "three"):

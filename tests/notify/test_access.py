@@ -51,9 +51,7 @@ async def test_a_secret_that_is_no_text_is_wrong_and_the_refusal_names_the_proje
 
 
 @pytest.mark.parametrize("endpoint", METHODS)
-async def test_the_bearer_of_the_secret_is_let_in_and_every_other_request_gets_an_identical_401(
-    app: App, other_app: App, endpoint: str
-) -> None:
+async def test_every_other_caller_gets_an_identical_401(app: App, other_app: App, endpoint: str) -> None:
     mine, secret = app.project_id, app.secret
     for scheme in ("Bearer", "bearer", "BEARER"):
         answer = await knock(app, endpoint, mine, [f"{scheme} {secret}"])
@@ -118,9 +116,7 @@ async def test_project_sees_nothing_of_another(app: App, other_app: App) -> None
 
 
 @each_row("project_id", ["a", "-", "call-statu", "x" * 64, "subscribe-2"])
-async def test_a_project_may_have_an_id_of_its_own_and_begins_empty_under_a_deleted_one(
-    app: App, project_id: str
-) -> None:
+async def test_a_project_under_a_deleted_id_begins_empty(app: App, project_id: str) -> None:
     old = await create_app(app.server, app.operator, "Old", project_id)
     await old.subscribe(A)
     assert (await old.notify([A])).json["sent"] == [A]

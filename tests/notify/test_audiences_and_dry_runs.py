@@ -71,9 +71,7 @@ async def test_an_audience_is_a_type_or_accounts(app: App) -> None:
     assert of_the_contract.json == {"sent": [A], "failed": [], "not_found": []}, "it knows no audience"
 
 
-async def test_calls_for_audiences_and_for_accounts_share_one_limit_and_dry_runs_have_another(
-    app: App,
-) -> None:
+async def test_audiences_and_accounts_share_one_limit_and_dry_runs_have_another(app: App) -> None:
     await app.subscribe(A)
 
     dry = [(await ask_dry(app, a_call([A]))).status for _ in range(19)]
@@ -120,9 +118,7 @@ async def test_bad_input_is_named_and_sends_nothing(app: App) -> None:
     assert look(app.server, _DELIVERED) == [(0, 0)]
 
 
-async def test_a_server_that_is_killed_between_calls_and_within_one_sends_to_everybody_once(
-    tmp_path: Path,
-) -> None:
+async def test_a_server_that_is_killed_on_a_walk_sends_to_everybody_once(tmp_path: Path) -> None:
     settings = settings_over(tmp_path / "data")
     with server_process(tmp_path / "data") as process:
         headers = {"Authorization": f"Bearer {await project_with_subscribers(settings, 2_000)}"}
@@ -211,9 +207,7 @@ async def test_a_dry_run_answers_as_the_call_and_changes_nothing(tmp_path: Path)
             assert told == (await app.post(refused)).problem(400)["errors"]
 
 
-async def test_a_parameter_that_may_mean_a_dry_run_is_refused_and_without_one_the_call_is_done(
-    app: App,
-) -> None:
+async def test_a_parameter_that_may_mean_a_dry_run_is_refused_and_others_are_not(app: App) -> None:
     await app.subscribe(A)
 
     for query in ("?dry_run=yes", "?dry_run", "?dry_run=1&dry_run=0", "?dryRun=1", "?DRY-RUN=1"):

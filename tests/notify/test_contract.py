@@ -139,9 +139,7 @@ async def pool_app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ap
     wanted=st.lists(st.sampled_from(sorted(POOL)), min_size=1, max_size=80),
     notification_id=st.sampled_from([None, None, "first", "second"]),
 )
-async def test_every_account_of_a_request_is_in_exactly_one_list_once(
-    pool_app: App, wanted: list[str], notification_id: str | None
-) -> None:
+async def test_accounts_are_told_once(pool_app: App, wanted: list[str], notification_id: str | None) -> None:
     pool_app.server.clock.advance(3_600)
 
     outcome = (await pool_app.notify(wanted, notification_id)).json

@@ -33,9 +33,7 @@ async def told(app: App, receiver: WebhookReceiver) -> list[tuple[str, str]]:
     return sorted((request.path, orjson.loads(request.body)["account"]) for request in receiver.requests)
 
 
-async def test_device_gets_every_field_of_a_notification_and_the_account_as_the_project_spells_it(
-    app: App, receiver: WebhookReceiver
-) -> None:
+async def test_a_device_gets_every_field_of_a_notification(app: App, receiver: WebhookReceiver) -> None:
     spelled = A.replace("eip155:1:", "eip155:137:")
     await app.subscribe(spelled)
     add_device(app, A, "device-1", receiver.url("/a"))
@@ -61,9 +59,7 @@ async def test_device_gets_every_field_of_a_notification_and_the_account_as_the_
     }
 
 
-async def test_every_device_of_a_recipient_gets_one_push_and_a_repeat_goes_to_new_recipients(
-    app: App, receiver: WebhookReceiver
-) -> None:
+async def test_every_device_of_a_recipient_gets_one_push(app: App, receiver: WebhookReceiver) -> None:
     await app.subscribe(A, B)
     for path, spelled in (("/a1", A), ("/a2", A), ("/b", B)):
         add_device(app, spelled, f"device{path}", receiver.url(path))
@@ -76,9 +72,7 @@ async def test_every_device_of_a_recipient_gets_one_push_and_a_repeat_goes_to_ne
     assert len({request.headers["webhook-id"] for request in receiver.requests}) == 3
 
 
-async def test_devices_of_accounts_that_are_not_sent_to_get_nothing(
-    app: App, other_app: App, receiver: WebhookReceiver
-) -> None:
+async def test_other_accounts_get_no_push(app: App, other_app: App, receiver: WebhookReceiver) -> None:
     limited, without_type, left, stranger = accounts(4)
     await app.operator.projects.limit_accounts(app.project_id, 1, 1)
     await app.subscribe(limited, left)
@@ -94,9 +88,7 @@ async def test_devices_of_accounts_that_are_not_sent_to_get_nothing(
     assert await told(app, receiver) == []
 
 
-async def test_a_notification_and_its_messages_are_stored_together_or_not_at_all(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_notification_and_messages_are_stored_as_one(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     await app.subscribe(A, B)
     add_device(app, A, "device", "http://127.0.0.1:9/")
 

@@ -340,9 +340,7 @@ bodies = st.one_of(
 
 @pytest.mark.asyncio(loop_scope="module")
 @given(body=bodies, endpoint=st.sampled_from(["notify", "lookup"]))
-async def test_any_body_is_answered_well_and_stores_nothing_if_it_is_refused(
-    busy_app: App, body: bytes, endpoint: str
-) -> None:
+async def test_any_body_is_answered_or_refused_as_a_whole(busy_app: App, body: bytes, endpoint: str) -> None:
     busy_app.server.clock.advance(3_600)
     before = rows(busy_app)
 

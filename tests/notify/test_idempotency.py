@@ -39,9 +39,7 @@ def sent(*spelled: str) -> dict[str, list[str]]:
     return {"sent": list(spelled), "failed": [], "not_found": []}
 
 
-async def test_a_repeat_sends_the_first_calls_text_and_only_to_accounts_that_it_has_not_reached(
-    app: App,
-) -> None:
+async def test_a_repeat_sends_the_first_calls_text_only_to_accounts_that_it_has_not_reached(app: App) -> None:
     await app.subscribe(A, B, C)
     for _ in range(3):
         first = await app.notify([A], "x", title="first", url="https://example.org/first")

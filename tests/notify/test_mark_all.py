@@ -56,9 +56,7 @@ async def test_a_later_call_of_a_marked_notification_reaches_others_unread(app: 
     assert await marked(app) == 1
 
 
-async def test_every_type_and_every_day_is_marked_and_another_project_keeps_its_own(
-    app: App, other_app: App
-) -> None:
+async def test_every_type_and_day_is_marked_and_no_other_project(app: App, other_app: App) -> None:
     for each in (app, other_app):
         await each.subscribe(A, B)
     await other_app.notify([A, B])

@@ -168,9 +168,7 @@ def place(sending: int, spelled: str) -> Row:
     return (sending, parse_account(spelled).key)
 
 
-async def test_read_notification_is_deleted_90_days_later_and_at_most_a_year_after_it_was_sent(
-    room: Room,
-) -> None:
+async def test_read_notification_is_deleted_90_days_later_and_after_a_year_at_most(room: Room) -> None:
     await room.send(A, B)
     room.clock.advance(50 * DAY)
     await room.read_by_user(A, 1)

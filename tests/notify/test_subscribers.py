@@ -52,9 +52,7 @@ async def test_types_come_in_the_order_of_the_project_and_may_be_none(app: App) 
     assert (await app.listing()).json == [A, B, C]
 
 
-async def test_a_removed_type_is_taken_from_subscribers_and_a_new_type_given_only_to_subscribers_of_all(
-    app: App,
-) -> None:
+async def test_a_removed_type_is_taken_away_and_a_new_one_given_to_subscribers_of_all(app: App) -> None:
     await app.subscribe(A)
     await app.subscribe(B, types=[NEWS, OFFERS])
 
@@ -99,9 +97,7 @@ async def test_subscribing_and_leaving_show_at_the_very_next_request(app: App) -
 
 
 @pytest.mark.parametrize("meanwhile", ["the database fails", "the project is deleted"])
-async def test_a_listing_that_cannot_be_read_to_its_end_breaks_off(
-    app: App, monkeypatch: pytest.MonkeyPatch, meanwhile: str
-) -> None:
+async def test_a_broken_listing_breaks_off(app: App, monkeypatch: pytest.MonkeyPatch, meanwhile: str) -> None:
     await app.subscribe(*accounts(1_500))
     read_page = NotifyStore.listing_page
 
@@ -229,9 +225,7 @@ async def test_webhook_gets_every_change_with_the_new_types(app: App, receiver: 
     assert len({request.headers["webhook-id"] for request in receiver.requests}) == 3
 
 
-async def test_a_change_without_effect_or_in_a_project_without_a_webhook_sends_none(
-    app: App, other_app: App, receiver: WebhookReceiver
-) -> None:
+async def test_changes_that_send_no_webhook(app: App, other_app: App, receiver: WebhookReceiver) -> None:
     projects = app.operator.projects
     await projects.set_webhook(other_app.project_id, receiver.url())
     await app.subscribe(A)

@@ -111,7 +111,6 @@ async def running_outbox(
     file: Path,
     clock: ManualClock,
     *,
-    settings: SenderSettings = OPEN,
     make_store: Callable[[Database], OutboxStore] = OutboxStore,
     on_gone: Callable[[OutgoingMessage], Awaitable[None]] | None = None,
     sender_over: Callable[[Sender], Sender] = lambda sender: sender,
@@ -120,7 +119,7 @@ async def running_outbox(
 ) -> AsyncIterator[Outbox]:
     """Open the database and start a dispatcher; on leaving, stop and close both."""
     events = Events()
-    async with opened_database(file, events) as database, WebhookSender(settings) as sender:
+    async with opened_database(file, events) as database, WebhookSender(OPEN) as sender:
 
         async def note_gone(message: OutgoingMessage) -> None:
             outbox.gone.append(message.url)

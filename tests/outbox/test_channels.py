@@ -26,7 +26,6 @@ from tests.support.webhook_receiver import WebhookReceiver
 DELIVERED = Outcome(Verdict.DELIVERED)
 BLOCKED = Outcome(Verdict.BLOCKED, "the key was deleted")
 TOO_MUCH = Outcome(Verdict.FAILED, "it answered 429", 429, 300.0, about_lane=True)
-PAUSE_SECONDS = 30
 
 
 class FakeSender:
@@ -55,9 +54,6 @@ class FakeSender:
         if self.outcome is None:
             raise LookupError("unforeseen")
         return self.outcome
-
-    async def attempted(self, count: int) -> None:
-        await eventually(lambda: len(self.sent) >= count)
 
 
 @pytest.fixture
@@ -113,45 +109,28 @@ async def test_a_blocked_channel_pauses_alone_and_counts_no_attempt(
     outbox: Outbox, sender: FakeSender, receiver: WebhookReceiver
 ) -> None:
     sender.outcome = BLOCKED
+    sender.may_answer.clear()
     untouched = (0, outbox.clock.now_ms(), None, None)
-    await outbox.owe("fake:token")
-    for pause in range(1, 4):
-        await sender.attempted(pause)
-        await at_rest(outbox)
-        await outbox.pass_time(PAUSE_SECONDS - 0.1)
-        await asyncio.sleep(0)
-        assert len(sender.sent) == pause
-        await outbox.pass_time(0.1)
-    assert await outbox.rows("attempts, next_attempt_at_ms, last_error, died_at_ms") == [untouched]
-    assert outbox.dispatcher.figures() == {"due": 1, "dead": 0, "delivered": 0, "failed": 0}
+    await outbox.owe(*["fake:token"] * 500)
+    await eventually(lambda: len(sender.messages) >= 64)
+    sender.may_answer.set()
+    await at_rest(outbox)
+    for pause in range(3):
+        assert len(sender.messages) == 64 + pause, "what was under way, and one after each pause"
+        await at_rest(outbox, 29.9)
+        assert len(sender.messages) == 64 + pause
+        await at_rest(outbox, 0.1)
+    rows = await outbox.rows("attempts, next_attempt_at_ms, last_error, died_at_ms")
+    assert rows == [untouched] * 500
+    assert outbox.dispatcher.figures() == {"due": 500, "dead": 0, "delivered": 0, "failed": 0}
     await outbox.owe(receiver.url(), prefix="webhook")
     await receiver.got(1)
 
     sender.outcome = DELIVERED
-    await at_rest(outbox)
-    await outbox.pass_time(PAUSE_SECONDS)
+    await at_rest(outbox, 30)
     await outbox.comes_to("id", [])
-
-    assert set(sender.sent) == {"message-0"}
-
-
-async def test_a_block_stops_every_message_that_is_not_under_way(outbox: Outbox, sender: FakeSender) -> None:
-    sender.outcome = BLOCKED
-    sender.may_answer.clear()
-    await outbox.owe(*["fake:token"] * 500)
-    await sender.attempted(64)
-    sender.may_answer.set()
-    await at_rest(outbox)
-
-    assert len(sender.sent) == 64
-    assert await outbox.database.read("SELECT max(attempts), count(*) FROM outbox") == [(0, 500)]
-
-    sender.outcome = DELIVERED
-    await outbox.pass_time(PAUSE_SECONDS)
-    await outbox.comes_to("id", [])
-
     assert set(sender.sent) == {f"message-{number}" for number in range(500)}
-    assert len(sender.sent) == 564
+    assert len(sender.messages) == 567
 
 
 async def test_a_sender_that_breaks_has_failed_once(outbox: Outbox, sender: FakeSender) -> None:

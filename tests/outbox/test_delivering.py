@@ -195,7 +195,6 @@ async def test_a_delivery_that_cannot_be_stored_is_not_repeated(
     store.unwritable = [LookupError("unforeseen"), UnavailableError("the disk is full")]
 
     await outbox.owe(receiver.url())
-
     await outbox.comes_to("id", [])
     assert len(receiver.requests) == 1
 
@@ -204,10 +203,9 @@ async def test_messages_that_cannot_be_read_are_read_later(rigged: Rigged, recei
     outbox, store = rigged
     store.unreadable = [UnavailableError("the database is locked")]
     await outbox.owe(receiver.url())
-
     await eventually(lambda: not store.unreadable)
-    await outbox.pass_time(5)
 
+    await outbox.pass_time(5)
     await outbox.comes_to("id", [])
 
 
@@ -230,9 +228,7 @@ async def test_a_database_that_is_locked_for_a_while_does_not_end_the_sending(
     await outbox.owe(receiver.url())
     await outbox.comes_to("attempts", [(1,)])
     await eventually(lambda: not store.unlisted)
-
     outbox.clock.advance(5)
-
     await outbox.comes_to("id", [])
 
 

@@ -12,12 +12,7 @@ import pytest
 from coincurve import PrivateKey
 
 from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash, recover_address
-from bridge_server.kit.client import (
-    CallFailedError,
-    RejectedError,
-    RequestRefusedError,
-    SessionEndedError,
-)
+from bridge_server.kit.client import CallFailedError, RejectedError, RequestRefusedError, SessionEndedError
 from bridge_server.kit.client.dapp_and_wallet import Generation
 from bridge_server.kit.fixtures import (
     Bridge,
@@ -36,7 +31,6 @@ from tests.support.waiting import until
 
 ADDRESS = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 TO = "0x00000000000000000000000000000000000000a1"
-ZERO_HASH = "0x" + "00" * 32
 HELLO = "0x68656c6c6f"
 
 
@@ -155,15 +149,6 @@ def test_transactions_are_mined_move_money_and_make_contracts(
     assert found == "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9"
 
 
-def test_a_node_that_is_away_gets_the_transaction_later(bridge: Bridge, bridge_node: BridgeNode) -> None:
-    send_ether(bridge)
-    with bridge_node.away():
-        assert send_ether(bridge) == ZERO_HASH
-    bridge.clock.advance(minutes=10)
-
-    assert len(bridge_node.transactions) == 2
-
-
 @pytest.mark.bridge(node_timeout=1.5)
 def test_a_node_that_is_slow_is_not_waited_for_for_ever(bridge: Bridge, bridge_node: BridgeNode) -> None:
     with bridge_node.slow(30):
@@ -172,12 +157,19 @@ def test_a_node_that_is_slow_is_not_waited_for_for_ever(bridge: Bridge, bridge_n
     until(lambda: node_rpc(bridge, "eth_blockNumber").get("result") == "0x0")
 
 
-def test_a_test_says_what_the_node_answers(bridge: Bridge, bridge_node: BridgeNode) -> None:
+def test_a_test_says_what_the_node_answers_and_when_it_is_away(
+    bridge: Bridge, bridge_node: BridgeNode
+) -> None:
     bridge_node.answer("eth_call", "0x2a")
     bridge_node.refuse("eth_estimateGas", 3, "execution reverted", "0x08c379a0")
-
     assert node_rpc(bridge, "eth_call", {}, "latest")["result"] == "0x2a"
     assert node_rpc(bridge, "eth_estimateGas", {})["error"]["code"] == 3
+
+    send_ether(bridge)
+    with bridge_node.away():
+        assert send_ether(bridge) == "0x" + "00" * 32
+    bridge.clock.advance(minutes=10)
+    assert len(bridge_node.transactions) == 2, "a node that was away gets the transaction later"
     bridge_node.set_balance(bridge.accounts[0], 1)
     transaction = {"from": bridge.accounts[0], "to": TO, "value": "0x5", "gas": hex(21_000)}
     assert "insufficient funds" in node_rpc(bridge, "eth_sendTransaction", transaction)["error"]["message"]
@@ -205,8 +197,8 @@ def test_a_notification_comes_to_the_inbox_of_any_account_that_is_subscribed(
     assert bridge_project.notify(address).sent == []
 
     bridge.clock.advance(days=400)  # an account of another library signs in at the server's time
-    key = SigningKey(PrivateKey.from_int(7).secret)
-    account: Any = SimpleNamespace(key=PrivateKey.from_int(7).secret, address=key.address)
+    secret = PrivateKey.from_int(7).secret
+    account: Any = SimpleNamespace(key=secret, address=SigningKey(secret).address)
     bridge_project.subscribe(account)
     assert bridge_project.inbox(account).account == f"eip155:1:{account.address}"
     assert bridge_project.notify(account).sent == [f"eip155:1:{account.address}"]
@@ -234,10 +226,9 @@ def test_wallets_pair_and_sign(bridge: Bridge, bridge_wallet: BridgeWallet, gene
     session = bridge_wallet.pair(dapp.uri)
     dapp.approval()
 
-    signature = dapp.call("personal_sign", [HELLO, dapp.accounts[0]])
+    signature = bytes.fromhex(dapp.call("personal_sign", [HELLO, dapp.accounts[0]])[2:])
 
-    digest = personal_message_hash(b"hello")
-    assert recover_address(digest, bytes.fromhex(signature[2:])) == bridge_wallet.accounts[0]
+    assert recover_address(personal_message_hash(b"hello"), signature) == bridge_wallet.accounts[0]
     assert [(call.method, call.text) for call in bridge_wallet.calls] == [("personal_sign", "hello")]
     assert (session.dapp.name, session.state) == ("Example", "approved")
     found = bridge_wallet.request("eth_requestAccounts", origin="https://dapp.example")

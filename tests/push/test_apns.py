@@ -90,9 +90,7 @@ async def test_provider_token_is_renewed_before_it_expires_and_not_too_often(apn
 
 
 @pytest.mark.parametrize(("minutes", "refused"), [(40, 0), (30, 50)], ids=["it got old", "it was refused"])
-async def test_a_hundred_pushes_whose_provider_token_has_ended_make_one_new_one(
-    apns: Apns, minutes: float, refused: int
-) -> None:
+async def test_many_pushes_make_one_new_provider_token(apns: Apns, minutes: float, refused: int) -> None:
     await apns.push()
     apns.clock.advance(minutes * MINUTE)
     apns.service.script.extend([refusal("ExpiredProviderToken")] * refused)
@@ -101,9 +99,7 @@ async def test_a_hundred_pushes_whose_provider_token_has_ended_make_one_new_one(
     assert len(apns.service.provider_tokens) == 2
 
 
-async def test_provider_token_expired_twice_blocks_and_is_not_renewed_again_within_twenty_minutes(
-    apns: Apns,
-) -> None:
+async def test_provider_token_expired_twice_blocks_for_twenty_minutes(apns: Apns) -> None:
     apns.service.script.extend([refusal("ExpiredProviderToken")] * 10)
     left = []
     for minutes in (0, 0, 19, 1):
@@ -154,9 +150,7 @@ async def test_a_restart_beside_a_push_is_no_update_to_apple(apns: Apns) -> None
 
 @each_row("first", [0, 10, 20, 21, 30, 39.99])
 @each_row("refused", [None, 0, 1, 10, 19, 25, 39.99, 45, 59])
-def test_whenever_the_first_push_and_a_replacement_come_no_update_is_too_early(
-    first: float, refused: float | None
-) -> None:
+def test_no_update_of_a_provider_token_is_too_early(first: float, refused: float | None) -> None:
     started_ms = WINDOW_MS + round(first * 60_000)
     clock = ManualClock(started_ms)
     tokens = ProviderTokens(KEY, "K", "T", clock)
@@ -336,9 +330,7 @@ async def test_an_answer_that_makes_no_sense_is_a_failure(apns: Apns, body: byte
     assert await apns.push() == Outcome(Verdict.FAILED, "APNs answered 500", 500)
 
 
-async def test_a_token_without_form_is_dead_and_a_notice_without_json_a_failure_and_neither_is_sent(
-    apns: Apns,
-) -> None:
+async def test_a_token_without_form_is_dead_and_a_notice_without_json_a_failure(apns: Apns) -> None:
     assert (await apns.push("../../3/device/x")).verdict is Verdict.GONE
     assert (await apns.push(notice=replace(NOTICE, body="\ud800"))).verdict is Verdict.FAILED
     assert apns.service.connections == []

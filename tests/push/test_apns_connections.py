@@ -89,9 +89,7 @@ async def test_a_connection_that_has_said_nothing_is_not_used_again(apns: Apns, 
     assert len(apns.service.connections) == 2
 
 
-async def test_a_stream_that_is_reset_is_a_failure_and_one_that_was_refused_unread_is_tried_again(
-    apns: Apns,
-) -> None:
+async def test_a_stream_that_is_reset_fails_and_one_that_was_refused_is_tried_again(apns: Apns) -> None:
     def refuse(_: ApnsService, stream: ServerStream) -> None:
         stream.reset(h2.errors.ErrorCodes.REFUSED_STREAM)
 
@@ -155,9 +153,7 @@ async def go_away_under_way(apns: Apns, answered: int, held: int) -> list[asynci
 
 
 @pytest.mark.parametrize("answered", [0, 1, 3, 5])
-async def test_a_goaway_has_taken_pushes_answered_and_sends_others_elsewhere(
-    apns: Apns, answered: int
-) -> None:
+async def test_a_goaway_has_its_pushes_answered_and_others_sent_again(apns: Apns, answered: int) -> None:
     await apns.push()
     pushes = await go_away_under_way(apns, answered, held=5)
 

@@ -41,9 +41,7 @@ async def until_postponed(server: RunningServer, reason: str) -> None:
 
 
 @each_row("channel", SERVICES)
-async def test_a_new_call_reaches_the_wallets_device_once(
-    connected: PushClient, services: PushServices, channel: str
-) -> None:
+async def test_a_call_reaches_the_device(connected: PushClient, services: PushServices, channel: str) -> None:
     topic = await connected.server.open_session()
     await connected.register(topic=topic, type=channel, token=services.token(channel), language="it")
 
@@ -64,9 +62,7 @@ async def topic(push: PushClient, receiver: WebhookReceiver) -> str:
     return session_id
 
 
-async def test_each_call_is_pushed_under_its_own_id_to_its_session_alone_until_the_device_is_gone(
-    push: PushClient, receiver: WebhookReceiver, topic: str
-) -> None:
+async def test_each_call_is_pushed_once(push: PushClient, receiver: WebhookReceiver, topic: str) -> None:
     other = await push.server.open_session()
 
     for session_id in (topic, other, topic):
@@ -87,18 +83,14 @@ async def test_each_call_is_pushed_under_its_own_id_to_its_session_alone_until_t
     assert len(receiver.requests) == 3
 
 
-async def test_the_end_of_the_session_ends_its_pushes(
-    push: PushClient, receiver: WebhookReceiver, topic: str
-) -> None:
+async def test_the_session_ends_its_pushes(push: PushClient, receiver: WebhookReceiver, topic: str) -> None:
     async with push.server.client.delete(f"{push.server.url}/session/{topic}") as response:
         assert response.status == 200
 
     assert push.webhooks() == []
 
 
-async def test_a_notice_without_a_registration_is_dropped_and_a_renewed_registration_is_served(
-    push: PushClient, receiver: WebhookReceiver, topic: str
-) -> None:
+async def test_an_expired_registration(push: PushClient, receiver: WebhookReceiver, topic: str) -> None:
     execute(push.server, "UPDATE push_registrations SET expires_at_ms = 0")
 
     await push.server.request_call(topic)
@@ -233,9 +225,7 @@ async def test_a_notice_of_the_own_bridge_that_is_taken_twice_is_pushed_under_on
     assert len({request.headers["webhook-id"] for request in receiver.requests}) == 1
 
 
-async def test_a_provider_that_is_left_out_for_a_while_loses_nothing(
-    tmp_path: Path, clock: ManualClock, services: PushServices
-) -> None:
+async def test_a_provider_is_left_out(tmp_path: Path, clock: ManualClock, services: PushServices) -> None:
     data_dir = tmp_path / "data"
     services.next_answer("fcm", "failing")
     async with running_server(data_dir, clock, **services.settings) as server, opened_app(server) as app:

@@ -90,9 +90,7 @@ async def test_the_topic_of_a_push_is_a_string_that_can_be_registered(push: Push
 # Types of tokens.
 
 
-async def test_a_type_may_be_written_in_any_case_and_by_its_old_name(
-    connected: PushClient, services: PushServices
-) -> None:
+async def test_types_in_any_case_and_by_their_old_name(connected: PushClient, services: PushServices) -> None:
     for spelled, token, channel, url in (
         ("FCM", FCM_TOKEN, "fcm", f"fcm:{FCM_TOKEN}"),
         ("apns", APNS_TOKEN.upper(), "apns", f"apns:{APNS_TOKEN}"),
@@ -118,9 +116,7 @@ async def test_unconfigured_type_is_refused_with_the_list_of_types(push: PushCli
     assert problem["errors"][0]["detail"] == "is not a configured type: choose from log, webhook"
 
 
-async def test_the_log_can_be_left_out_and_http_behind_a_browser_is_for_development_only(
-    tmp_path: Path, services: PushServices
-) -> None:
+async def test_the_log_left_out_and_a_browser_behind_http(tmp_path: Path, services: PushServices) -> None:
     vapid = {name: value for name, value in services.settings.items() if name.startswith("vapid")}
     async with running_server(tmp_path, push_log=False, **vapid) as server:
         problem = (await PushClient(server).register(type="log")).problem(400)

@@ -62,9 +62,7 @@ async def test_every_device_gets_one_push(app: App, subscriber: InboxClient, ser
     }
 
 
-async def test_a_browsers_subscription_is_sent_as_an_object_or_as_its_json(
-    app: App, subscriber: InboxClient, services: PushServices
-) -> None:
+async def test_a_browsers_subscription(app: App, subscriber: InboxClient, services: PushServices) -> None:
     text = services.subscription
 
     device = (await subscriber.add_device("webpush", orjson.loads(text))).json
@@ -77,9 +75,7 @@ async def test_a_browsers_subscription_is_sent_as_an_object_or_as_its_json(
     assert (device["channel"], device["address"]) == ("webpush", None)
 
 
-async def test_the_operator_finds_devices_by_their_account_and_addresses_are_never_shown(
-    app: App, subscriber: InboxClient, services: PushServices
-) -> None:
+async def test_addresses_are_never_shown(app: App, subscriber: InboxClient, services: PushServices) -> None:
     assert await states(app, subscriber.account) == []
     assert await states(app, "eip155:1:0x" + "9" * 40) == []
     (await AdminClient(app.server).get("/admin/accounts/nobody/devices")).problem(400)
@@ -105,9 +101,7 @@ async def test_malformed_address_of_a_channel_is_refused(subscriber: InboxClient
         assert pointers(problem) == ["#/address"]
 
 
-async def test_a_dead_token_unregisters_its_device_and_no_other(
-    app: App, subscriber: InboxClient, services: PushServices
-) -> None:
+async def test_dead_token_ends_its_device(app: App, subscriber: InboxClient, services: PushServices) -> None:
     other = await sign_in(app.server, 2)
     await other.subscribe(app.project_id)
     for reader in (subscriber, other):
@@ -196,9 +190,7 @@ async def test_a_provider_that_hangs_delays_no_other(
         connection.abort()
 
 
-async def test_queued_pushes_are_deleted_with_their_device(
-    app: App, subscriber: InboxClient, services: PushServices
-) -> None:
+async def test_pushes_end_with_the_device(app: App, subscriber: InboxClient, services: PushServices) -> None:
     removed, _ = await add(subscriber, services, "fcm", "apns")
     services.fcm.otherwise = fcm_service.refusal("UNAVAILABLE", Retry_After="300")
     services.apns.otherwise = apns_service.refusal("ServiceUnavailable", retry_after="300")
@@ -239,9 +231,7 @@ async def test_push_of_a_new_call_counts_for_its_caller(tmp_path: Path) -> None:
         assert await senders_of_webhooks(server) == [("198.51.100.7", topic, topic)]
 
 
-async def test_a_notification_counts_to_its_project_and_every_webhook_of_a_device_has_a_queue(
-    app: App, subscriber: InboxClient
-) -> None:
+async def test_a_notification_counts_to_its_project(app: App, subscriber: InboxClient) -> None:
     devices = [(await subscriber.add_device("webhook", f"{NOWHERE}/{number}")).json for number in range(2)]
     await subscriber.add_device("fcm", FCM_TOKEN)
 

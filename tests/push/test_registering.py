@@ -19,9 +19,7 @@ OWN = [(TOPIC, "push:")]
 _TTL, _MS = 30 * 86_400, 0.001
 
 
-async def test_of_many_registrations_of_a_topic_one_stays_and_the_last_one_counts(
-    push: PushClient, receiver: WebhookReceiver
-) -> None:
+async def test_the_last_registration_of_a_topic_counts(push: PushClient, receiver: WebhookReceiver) -> None:
     urls = [f"https://device.example/{number}" for number in range(20)]
 
     answers = await asyncio.gather(*(push.register(type="webhook", token=url) for url in urls))
@@ -86,9 +84,7 @@ async def test_a_topic_with_as_many_webhooks_as_it_may_have_takes_no_registratio
 # The bridge that a client names: this server's own, or another one that has to take a subscription.
 
 
-async def test_another_bridge_is_asked_to_call_this_server_and_the_subscription_here_ends(
-    push: PushClient, receiver: WebhookReceiver
-) -> None:
+async def test_another_bridge_is_to_call_this_server(push: PushClient, receiver: WebhookReceiver) -> None:
     topic = await push.server.open_session()
     device = {"topic": topic, "type": "webhook", "token": receiver.url("/device")}
     await push.register(**device)
@@ -104,9 +100,7 @@ async def test_another_bridge_is_asked_to_call_this_server_and_the_subscription_
     assert push.webhooks() == []
 
 
-async def test_a_bridge_that_refuses_or_is_not_there_is_502_and_changes_nothing(
-    push: PushClient, receiver: WebhookReceiver
-) -> None:
+async def test_a_bridge_that_refuses_is_502(push: PushClient, receiver: WebhookReceiver) -> None:
     redirect = status(307, Location=receiver.url("/elsewhere"))
     await push.register(peerName="Before")
 
@@ -128,9 +122,7 @@ async def test_a_bridge_that_refuses_or_is_not_there_is_502_and_changes_nothing(
     assert push.webhooks() == OWN
 
 
-async def test_a_bridge_has_its_time_for_the_status_and_its_body_is_not_waited_for(
-    tmp_path: Path, receiver: WebhookReceiver
-) -> None:
+async def test_a_bridge_has_its_time_for_the_status(tmp_path: Path, receiver: WebhookReceiver) -> None:
     receiver.script.extend([hang, stuck_body])
     async with running_server(tmp_path, allow_private_webhooks=True, push_timeout=3) as server:
         push = PushClient(server)
@@ -143,9 +135,7 @@ async def test_a_bridge_has_its_time_for_the_status_and_its_body_is_not_waited_f
         assert push.registrations("topic, peer_name") == [(TOPIC, "After")]
 
 
-async def test_a_server_without_a_public_url_is_its_own_bridge_alone_by_the_names_of_its_address(
-    tmp_path: Path, receiver: WebhookReceiver
-) -> None:
+async def test_a_server_without_a_public_url(tmp_path: Path, receiver: WebhookReceiver) -> None:
     async with running_server(tmp_path) as server:  # which would refuse a request to itself
         push = PushClient(server)
 
@@ -176,9 +166,7 @@ async def test_a_server_without_a_public_url_is_its_own_bridge_alone_by_the_name
         ),
     ],
 )
-async def test_a_server_is_its_own_bridge_by_its_public_url_which_others_are_given(
-    tmp_path: Path, public_url: str, spellings: list[str]
-) -> None:
+async def test_a_server_with_a_public_url(tmp_path: Path, public_url: str, spellings: list[str]) -> None:
     settings: dict[str, Any] = {"public_url": public_url, "allow_private_webhooks": True}
     async with running_server(tmp_path, **settings) as server, webhook_receiver.open_receiver() as other:
         push = PushClient(server)
@@ -193,9 +181,7 @@ async def test_a_server_is_its_own_bridge_by_its_public_url_which_others_are_giv
     assert orjson.loads(request.body)["webhook"] == f"{public_url.rstrip('/')}/push"
 
 
-async def test_later_of_two_registrations_stays_though_the_earlier_is_slow(
-    push: PushClient, receiver: WebhookReceiver
-) -> None:
+async def test_later_registration_stays_after_a_slow_one(push: PushClient, receiver: WebhookReceiver) -> None:
     receiver.otherwise = hang
     slow = asyncio.create_task(push.register(bridge=receiver.url(""), peerName="Earlier"))
     await receiver.got(1)

@@ -99,9 +99,7 @@ async def test_messages_that_are_refused_late_use_the_token_that_others_have_fet
 
 
 @pytest.mark.parametrize(("lifetime", "renewed_after"), [(HOUR, HOUR - 300), (60, 30)])
-async def test_access_token_is_renewed_in_its_last_five_minutes_or_half_way_without_a_wait(
-    fcm: Fcm, lifetime: int, renewed_after: int
-) -> None:
+async def test_access_token_is_renewed_without_a_wait(fcm: Fcm, lifetime: int, renewed_after: int) -> None:
     fcm.service.token_lifetime_seconds = lifetime
     await fcm.push()
     fcm.clock.advance(renewed_after - 1)
@@ -150,9 +148,7 @@ async def test_a_lifetime_that_is_not_clear_counts_as_an_hour(lifetime: object) 
         assert token.expires_at_us - fcm.clock.elapsed_us() == HOUR * 1_000_000
 
 
-async def test_an_access_token_that_is_refused_twice_blocks_and_another_services_key_costs_none(
-    fcm: Fcm,
-) -> None:
+async def test_access_token_refused_twice_blocks_and_another_services_key_costs_none(fcm: Fcm) -> None:
     fcm.service.otherwise = refusal("THIRD_PARTY_AUTH_ERROR")
     await fcm.push()
     assert (fcm.service.token_requests, len(fcm.service.received)) == (1, 1)

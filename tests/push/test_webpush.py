@@ -78,9 +78,7 @@ async def test_the_time_to_live_is_within_what_services_take(pushing: Pushing) -
         assert pushing.service.accepted[-1].headers["TTL"] == sent
 
 
-async def test_a_repeat_replaces_the_message_that_waits_and_no_two_share_a_key_or_a_salt(
-    pushing: Pushing,
-) -> None:
+async def test_a_repeat_replaces_its_message_and_no_two_share_a_key_or_a_salt(pushing: Pushing) -> None:
     await asyncio.gather(*(pushing.push(replace(WEB_NOTICE, message_id="m.1")) for _ in range(20)))
     await pushing.push(replace(WEB_NOTICE, message_id="m.2"))
 
@@ -102,9 +100,7 @@ async def test_a_token_is_shared_until_it_has_to_be_renewed(pushing: Pushing, cl
     assert len({kept, renewed, again}) == 3
 
 
-async def test_a_subscription_with_another_key_is_refused_and_one_that_has_ended_is_gone(
-    pushing: Pushing,
-) -> None:
+async def test_a_subscription_with_another_key_is_refused_and_an_ended_one_gone(pushing: Pushing) -> None:
     other = Browser().subscribe(pushing.service, Browser().p256dh)
     refused = await pushing.provider.push(other, WEB_NOTICE)
     assert (refused.verdict, refused.status) == (Verdict.REFUSED, 403)
@@ -127,9 +123,7 @@ async def test_a_notice_that_is_too_large_is_refused_and_not_sent(pushing: Pushi
 
 
 @pytest.mark.parametrize(("is_known", "verdict"), [(False, Verdict.FAILED), (True, Verdict.BLOCKED)])
-async def test_a_service_that_refuses_the_token_blocks_the_channel_if_it_is_known(
-    clock: ManualClock, is_known: bool, verdict: Verdict
-) -> None:
+async def test_a_known_service_may_block(clock: ManualClock, is_known: bool, verdict: Verdict) -> None:
     later = ManualClock(clock.now_ms() + 13 * 3_600 * 1_000)
     async with web_push_service(later) as service:
         known = {service.origin: b"invalid JWT"} if is_known else KNOWN_SERVICES
@@ -163,9 +157,7 @@ async def test_a_service_that_says_nothing_is_given_up(pushing: Pushing, pass_ti
     assert await unanswered == Outcome(Verdict.FAILED, "no answer in time")
 
 
-async def test_an_endpoint_inside_the_network_or_without_tls_is_not_connected_to(
-    clock: ManualClock, service: WebPushService
-) -> None:
+async def test_an_endpoint_that_is_not_connected_to(clock: ManualClock, service: WebPushService) -> None:
     plain = Browser().subscribe(service)
     guarded = replace(WEB_PUSH, allow_private=False)
 
@@ -229,9 +221,7 @@ def judged(status: int, body: bytes = b"", known: bytes | None = None, **headers
         (Verdict.FAILED, [304, 401, 406, 429, 503], "the push service answered {}"),
     ],
 )
-def test_every_answer_of_a_push_service_has_its_outcome(
-    verdict: Verdict, codes: list[int], words: str
-) -> None:
+def test_every_push_service_answer_has_its_outcome(verdict: Verdict, codes: list[int], words: str) -> None:
     for code in codes:
         outcome = judged(code, b"secret path")
         assert (outcome.verdict, outcome.status) == (verdict, code)
@@ -272,9 +262,7 @@ def test_retry_after_is_read_and_too_much_and_not_now_are_said_for_all_subscript
         (None, 403, GOOGLE_BAD_TOKEN, Verdict.REFUSED),
     ],
 )
-def test_a_known_service_that_refuses_the_token_blocks_and_a_subscription_with_another_key_does_not(
-    known: bytes | None, code: int, body: bytes, verdict: Verdict
-) -> None:
+def test_refused_tokens_and_other_keys(known: bytes | None, code: int, body: bytes, verdict: Verdict) -> None:
     outcome = judged(code, body, known)
 
     assert (outcome.verdict, outcome.status) == (verdict, code)

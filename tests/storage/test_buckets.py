@@ -31,7 +31,7 @@ from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.web.limits import BucketStore, SavedBucket, save
 from tests.support.clock import ManualClock
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import PostgresServer, connected
 from tests.support.waiting import eventually
 
 
@@ -203,7 +203,6 @@ async def allowed(buckets: SharedBuckets, limit: Limit, key: str, tokens: int = 
     return (await buckets.spend(limit, key, tokens)).spending.allowed
 
 
-@needs_postgres
 async def test_two_processes_spend_exactly_what_there_is(processes: Sequence[SharedBuckets]) -> None:
     limit, random = Limit("calls", burst=50, interval_us=HOUR_US), Random(1)
     keys = [f"{number}" for number in range(100)] * 30
@@ -218,7 +217,6 @@ async def test_two_processes_spend_exactly_what_there_is(processes: Sequence[Sha
     assert (len(outcomes), sum(outcomes)) == (6_000, 5_000)
 
 
-@needs_postgres
 async def test_a_clock_that_is_a_little_behind_takes_nothing_of_the_debt(
     url: str, clock: ManualClock
 ) -> None:
@@ -232,7 +230,6 @@ async def test_a_clock_that_is_a_little_behind_takes_nothing_of_the_debt(
         assert [await allowed(right, limit, "a") for _ in range(2)] == [True, False]
 
 
-@needs_postgres
 async def test_without_its_connection_or_behind_a_lock_nothing_is_let_through(
     short_lock_waits: None, url: str, processes: Sequence[SharedBuckets]
 ) -> None:
@@ -272,7 +269,6 @@ MOVES_US = st.one_of(st.just(0), st.integers(0, 30_000_000), st.just(-HOUR_US))
 STEPS = st.tuples(st.integers(-3, 45), MOVES_US, st.integers(0, 2))
 
 
-@needs_postgres
 @given(steps=st.lists(STEPS, max_size=25), is_bytes=st.booleans())
 def test_the_arithmetic_is_that_of_the_buckets_in_memory(
     alone: tuple[BackgroundLoop, SharedBuckets, ManualClock],

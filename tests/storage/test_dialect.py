@@ -29,7 +29,7 @@ from bridge_server.storage.postgres.statements import (
     with_parts,
 )
 from tests.support.engines import STATEMENT, STATEMENTS, modules, parameter_count
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import PostgresServer, connected
 from tests.support.rows import each_row
 
 _OF_SQLITE_ALONE = {
@@ -54,7 +54,6 @@ async def prepared(postgres: PostgresServer) -> AsyncIterator[Callable[[str], Aw
         yield lambda sql: connection.prepare(translated(OVERRIDES.get(sql, sql)))
 
 
-@needs_postgres
 async def test_postgres_takes_every_statement(prepared: Callable[[str], Awaitable[Any]]) -> None:
     refused = {}
     for name, sql in STATEMENTS.items():
@@ -67,7 +66,6 @@ async def test_postgres_takes_every_statement(prepared: Callable[[str], Awaitabl
     assert len(STATEMENTS) > 250
 
 
-@needs_postgres
 async def test_results_have_the_columns_that_sqlite_gives_and_no_type_of_another_kind(
     prepared: Callable[[str], Awaitable[Any]], tmp_path: Path
 ) -> None:
@@ -89,7 +87,6 @@ async def test_results_have_the_columns_that_sqlite_gives_and_no_type_of_another
     assert (different, foreign) == ({}, {})
 
 
-@needs_postgres
 async def test_parameters_are_as_many_as_in_the_rooms_and_of_their_types(
     prepared: Callable[[str], Awaitable[Any]],
 ) -> None:

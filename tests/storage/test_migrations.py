@@ -17,7 +17,7 @@ from bridge_server.storage.postgres.migrate import MigrationError, require_known
 from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.migrate import packaged_migrations as packaged_for_postgres
 from tests.storage.notes import ask
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import PostgresServer, connected
 
 _NOTES = "-- Notes.\nCREATE TABLE notes (name TEXT PRIMARY KEY);\nINSERT INTO notes VALUES ('kept');\n"
 FIRST = Migration(1, "0001_notes.sql", _NOTES)
@@ -147,7 +147,6 @@ async def tables_in_postgres(connection: Any) -> set[str]:
     return {row[0] for row in rows}
 
 
-@needs_postgres
 async def test_processes_that_start_together_make_it_once(postgres: PostgresServer) -> None:
     url = await postgres.bare_database()
 
@@ -159,7 +158,6 @@ async def test_processes_that_start_together_make_it_once(postgres: PostgresServ
     assert sorted(applied, key=len) == [[]] * 5 + [[each.version for each in packaged_for_postgres()]]
 
 
-@needs_postgres
 async def test_a_migration_that_fails_changes_nothing_and_an_older_program_goes_on_until_one_ends_it(
     bare: Any,
 ) -> None:
@@ -179,7 +177,6 @@ async def test_a_migration_that_fails_changes_nothing_and_an_older_program_goes_
         await require_known(bare, 2)
 
 
-@needs_postgres
 async def test_a_database_with_tables_of_its_own_is_left_alone(bare: Any) -> None:
     await bare.execute("CREATE TABLE sessions (theirs TEXT)")
     with pytest.raises(MigrationError, match="must be the server's own"):
@@ -224,7 +221,6 @@ def tables(lite: sqlite3.Connection) -> list[str]:
     return [name for (name,) in rows]
 
 
-@needs_postgres
 async def test_tables_and_columns_are_equal(postgres_schema: Any, lite: sqlite3.Connection) -> None:
     found: dict[str, list[Any]] = {}
     for table, *column in await postgres_schema.fetch(_COLUMNS):
@@ -242,7 +238,6 @@ async def test_tables_and_columns_are_equal(postgres_schema: Any, lite: sqlite3.
             assert collation == ("C" if kind == "text" else None), (table, name)
 
 
-@needs_postgres
 async def test_keys_and_indexes_are_equal_but_for_few(postgres_schema: Any, lite: sqlite3.Connection) -> None:
     keys, indexes = Counter[Any](), Counter[Any]()
     for table, is_unique, is_primary, columns, condition in await postgres_schema.fetch(_INDEXES):
@@ -273,7 +268,6 @@ async def test_keys_and_indexes_are_equal_but_for_few(postgres_schema: Any, lite
     }
 
 
-@needs_postgres
 async def test_foreign_keys_are_equal(postgres_schema: Any, lite: sqlite3.Connection) -> None:
     found = await postgres_schema.fetch(
         "SELECT conrelid::regclass::text, attname, confrelid::regclass::text, confdeltype::text"

@@ -16,7 +16,7 @@ from bridge_server.assembly.postgres_overrides import OVERRIDES
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.postgres.statements import translated
 from tests.support.engines import STATEMENTS, parameter_count
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import PostgresServer, connected
 
 # Owed messages are counted, in an index, when the server starts and once a minute.
 # The oldest of them is looked for among a bounded number of its entries, when /metrics is asked for.
@@ -151,7 +151,6 @@ def steps(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from steps(each)
 
 
-@needs_postgres
 async def test_no_table_is_read_as_a_whole_and_a_sweep_reads_only_what_it_may_delete(
     postgres: PostgresServer,
 ) -> None:

@@ -32,7 +32,7 @@ from bridge_server.relay.store import RelayStore, RelaySweepStore
 from bridge_server.storage.database import NO_TURNS, Database, Result, Transaction, Turns, Value
 from bridge_server.storage.postgres.statements import swept, translated
 from tests.support.clock import ManualClock
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import PostgresServer, connected
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
 from tests.support.waiting import turns as turn
@@ -135,7 +135,6 @@ async def until_waiting(watching: Any) -> None:
     await eventually(waits)
 
 
-@needs_postgres
 async def test_a_row_that_is_prolonged_while_it_is_swept_stays(postgres: PostgresServer) -> None:
     url, prolong = await postgres.database("bridge"), translated(topics.UPSERT)
     async with connected(url) as prolonging, connected(url) as sweeping, connected(url) as watching:
@@ -151,7 +150,6 @@ async def test_a_row_that_is_prolonged_while_it_is_swept_stays(postgres: Postgre
         assert [row[0] for row in left] == ["https://a.example"]
 
 
-@needs_postgres
 @each_row("has_one_before", [False, True])
 async def test_a_call_whose_status_is_stored_while_it_is_swept_stays(
     postgres: PostgresServer, has_one_before: bool

@@ -36,7 +36,6 @@ from bridge_server.testmode.service import EveryTable
 from bridge_server.wallet.approvals import ApprovalStore
 from bridge_server.wallet.transactions.store import TransactionStore
 from bridge_server.web.limits import BucketStore
-from tests.support.postgres import needs_postgres
 from tests.support.rows import each_row
 
 PACKAGE = Path(bridge_server.__file__).parent
@@ -219,7 +218,6 @@ async def test_a_transaction_names_its_turns(
     assert database.turns == turns
 
 
-@needs_postgres
 @given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3), st.booleans())))
 def test_all_processes_take_locks_in_one_order(named: list[tuple[str, str, bool]]) -> None:
     turns = [(Turn(kind, id_), is_alone) for kind, id_, is_alone in named]
@@ -232,7 +230,6 @@ def test_all_processes_take_locks_in_one_order(named: list[tuple[str, str, bool]
     assert (f"ARRAY[{','.join(map(str, keys))}]" in script) if keys else script == "BEGIN"
 
 
-@needs_postgres
 def test_the_lock_of_a_turn_is_known_to_every_version() -> None:
     assert lock_key(Turn("session", "1")) == -3354317400142453170
     assert lock_key(Turn("ab", "c")) != lock_key(Turn("a", "bc"))

@@ -18,7 +18,7 @@ from tests.support.asking import ask as ask_server
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
 from tests.support.inbox_client import sign_in
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import PostgresServer, connected
 from tests.support.project import account, look, opened_app
 from tests.support.push_client import PushClient
 from tests.support.rpc_client import Wallet
@@ -239,7 +239,6 @@ async def test_messages_that_wait_in_a_file_are_delivered(data_dir: Path) -> Non
     await each_is_delivered(data_dir)
 
 
-@needs_postgres
 async def test_messages_that_wait_in_postgres_are_delivered(data_dir: Path, postgres: PostgresServer) -> None:
     url = await postgres.bare_database("places")
     async with connected(url) as connection:

@@ -10,6 +10,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -27,49 +28,45 @@ from tests.support.postgres import PostgresServer
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 
-_PATIENCE_SECONDS = 30
 
-
+@dataclass(frozen=True, slots=True)
 class _File:
     """The file of a server, as another program has it."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    connection: sqlite3.Connection
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
-        return self._connection.execute(sql, parameters).fetchall()
+        return self.connection.execute(sql, parameters).fetchall()
 
     def changed(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        return self._connection.execute(sql, parameters).rowcount
+        return self.connection.execute(sql, parameters).rowcount
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]]) -> None:
-        self._connection.executemany(sql, parameters)
+        self.connection.executemany(sql, parameters)
 
     def tables(self) -> list[str]:
         names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
         return [name for (name,) in self.execute(names)]
 
 
+@dataclass(frozen=True, slots=True)
 class _Postgres:
     """The database of a server, by statements of SQLite."""
 
-    def __init__(self, connection: Any, loop: BackgroundLoop) -> None:
-        from bridge_server.storage.postgres import statements  # noqa: PLC0415 - asyncpg may be missing
-
-        self._connection = connection
-        self._loop = loop
-        self._statements: Any = statements
+    connection: Any
+    loop: BackgroundLoop
+    statements: Any
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
-        rows = self._run(self._connection.fetch, sql, *self._statements.encoded(parameters))
-        return [self._statements.decoded(tuple(row)) for row in rows]
+        rows = self._run(self.connection.fetch, sql, *self.statements.encoded(parameters))
+        return [self.statements.decoded(tuple(row)) for row in rows]
 
     def changed(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        tag: str = self._run(self._connection.execute, sql, *self._statements.encoded(parameters))
+        tag: str = self._run(self.connection.execute, sql, *self.statements.encoded(parameters))
         return int(tag.rpartition(" ")[2])
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]]) -> None:
-        self._run(self._connection.executemany, sql, [self._statements.encoded(each) for each in parameters])
+        self._run(self.connection.executemany, sql, [self.statements.encoded(each) for each in parameters])
 
     def tables(self) -> list[str]:
         names = "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()"
@@ -77,7 +74,7 @@ class _Postgres:
         return [name for (name,) in self.execute(names) if name not in own]
 
     def _run(self, call: Any, sql: str, *arguments: Any) -> Any:
-        return self._loop.run(call(str(self._statements.translated(sql)), *arguments))
+        return self.loop.run(call(str(self.statements.translated(sql)), *arguments))
 
 
 DatabaseAccess: TypeAlias = _File | _Postgres
@@ -181,15 +178,17 @@ def release_databases() -> None:
 def database_of(settings: Settings) -> Iterator[DatabaseAccess]:
     """The database of a server with these settings; what the block has changed is committed at its end."""
     if settings.database is None:
-        with closing(sqlite3.connect(settings.database_file, timeout=_PATIENCE_SECONDS)) as file, file:
+        with closing(sqlite3.connect(settings.database_file, timeout=30)) as file, file:
             yield _File(file)
         return
+    from bridge_server.storage.postgres import statements  # noqa: PLC0415 - asyncpg may be missing
+
     [databases] = _in_use
     loop = databases.loop
     with databases.connected(settings.database.get_secret_value()) as connection:
         transaction = connection.transaction()
         loop.run(transaction.start())
-        yield _Postgres(connection, loop)
+        yield _Postgres(connection, loop, statements)
         loop.run(transaction.commit())
 
 

@@ -129,12 +129,9 @@ class _Run:
         if kind == "module":
             worker.modules.pop(0)
             self._send_module(connection)
-        elif kind == "start":
-            worker.test = content["nodeid"]
-            self._hook.pytest_runtest_logstart(**content)
-        elif kind == "finish":
-            worker.test = ""
-            self._hook.pytest_runtest_logfinish(**content)
+        elif kind in ("logstart", "logfinish"):
+            worker.test = content["nodeid"] if kind == "logstart" else ""
+            getattr(self._hook, f"pytest_runtest_{kind}")(**content)
         elif kind == "error":
             worker.error = content
         elif kind == "warning":
@@ -196,24 +193,24 @@ def _run_modules(session: pytest.Session, connection: Connection) -> None:
         tests = following
 
 
+@dataclass(eq=False)
 class _Reporting:
     """A worker's plugin: it sends what happens to the parent."""
 
-    def __init__(self, config: pytest.Config, connection: Connection) -> None:
-        self._config = config
-        self._connection = connection
-        self._has_begun = False
+    _config: pytest.Config
+    _connection: Connection
+    _has_begun: bool = False
 
     def pytest_runtest_logstart(self, nodeid: str, location: object) -> None:
         self._has_begun = True
-        self._connection.send(("start", {"nodeid": nodeid, "location": location}))
+        self._connection.send(("logstart", {"nodeid": nodeid, "location": location}))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
         self._connection.send(("report", data))
 
     def pytest_runtest_logfinish(self, nodeid: str, location: object) -> None:
-        self._connection.send(("finish", {"nodeid": nodeid, "location": location}))
+        self._connection.send(("logfinish", {"nodeid": nodeid, "location": location}))
 
     def pytest_warning_recorded(
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: object

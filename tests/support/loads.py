@@ -2,10 +2,13 @@
 
 import asyncio
 import socket
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from random import Random
+from typing import ClassVar
 
 import aiohttp
 from aiohttp import web
@@ -16,6 +19,8 @@ from bridge_server.web.connection import GuardedRunner
 from bridge_server.web.open_connections import CONNECTIONS, ConnectionLimits, Connections, UnreadLimits
 from tests.support.fakes import listening
 from tests.support.waiting import eventually
+
+_PATIENCE_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -34,85 +39,87 @@ class Content:
         return found == self.answered or (self.asked is not None and found == self.asked)
 
 
-@dataclass(slots=True)
-class Ledger:
-    """The writes that were answered 200, by id."""
+@dataclass
+class _Progress:
+    """How many writes were answered 200, and a wait for more."""
 
-    sessions: dict[str, Content] = field(default_factory=dict)
-    calls: dict[tuple[str, str], str] = field(default_factory=dict)
-    statuses: dict[str, Content] = field(default_factory=dict)
-    answers: int = 0
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    answers: int = field(default=0, kw_only=True)
+    changed: asyncio.Event = field(default_factory=asyncio.Event, kw_only=True)
 
     def count(self) -> None:
         self.answers += 1
         self.changed.set()
 
-    async def reaches(self, answers: int, within_seconds: float = 60.0) -> None:
+    async def reaches(self, answers: int) -> None:
         """Return once there were so many answers; raises TimeoutError when there are not in time."""
         try:
-            async with asyncio.timeout(within_seconds):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
                 while self.answers < answers:
                     self.changed.clear()
                     await self.changed.wait()
         except TimeoutError:
-            found = f"{self.answers} of {answers} writes were answered in {within_seconds:g} s"
+            found = f"{self.answers} of {answers} writes were answered in {_PATIENCE_SECONDS:g} s"
             raise TimeoutError(f"{found}: the server refuses them, or the load has ended") from None
 
 
+@dataclass
+class Ledger(_Progress):
+    """The writes that were answered 200, by id."""
+
+    sessions: dict[str, Content] = field(default_factory=dict)
+    calls: dict[tuple[str, str], str] = field(default_factory=dict)
+    statuses: dict[str, Content] = field(default_factory=dict)
+
+
+@dataclass
 class WriteLoad:
     """Clients that write until their server is gone."""
 
-    _is_patient = False
-
-    def __init__(self, client: aiohttp.ClientSession, url: str, ledger: Ledger, chance: Random) -> None:
-        self._client = client
-        self._url = url
-        self._ledger = ledger
-        self._chance = chance
+    client: aiohttp.ClientSession
+    url: str
+    ledger: Ledger
+    chance: Random
+    is_patient: ClassVar[bool] = False
 
     async def run(self, clients: int) -> None:
         """Write with so many at once; returns when the server no longer answers any."""
         await asyncio.gather(*(self._write_until_refused(number) for number in range(clients)))
 
     async def _write_until_refused(self, number: int) -> None:
-        count = 0
         with suppress(aiohttp.ClientError):
-            while True:
-                count += 1
-                await self._talk(f"client {number} talk {count}")
+            for turn in count(1):
+                await self._talk(f"client {number} talk {turn}")
 
     async def _talk(self, name: str) -> None:
         session_id = (await self._send("POST", "/session/new"))["sessionId"]
-        session = self._ledger.sessions[session_id] = Content()
-        self._ledger.count()
-        for turn in range(self._chance.randint(1, 3)):
+        session = self.ledger.sessions[session_id] = Content()
+        self.ledger.count()
+        for turn in range(self.chance.randint(1, 3)):
             await self._replace(session, "PUT", f"/session/{session_id}", f"{name} session {turn}")
-        for turn in range(self._chance.randint(1, 4)):
+        for turn in range(self.chance.randint(1, 4)):
             await self._call(session_id, f"{name} call {turn}")
 
     async def _call(self, session_id: str, payload: str) -> None:
         body = {"encryptionPayload": payload, "dappName": "Dapp"}
         call_id = (await self._send("POST", f"/session/{session_id}/call/new", body))["callId"]
-        self._ledger.calls[session_id, call_id] = payload
-        status = self._ledger.statuses[call_id] = Content()
-        self._ledger.count()
-        for turn in range(self._chance.randint(0, 2)):
+        self.ledger.calls[session_id, call_id] = payload
+        status = self.ledger.statuses[call_id] = Content()
+        self.ledger.count()
+        for turn in range(self.chance.randint(0, 2)):
             await self._replace(status, "POST", f"/call-status/{call_id}/new", f"{payload} status {turn}")
 
     async def _replace(self, content: Content, method: str, path: str, payload: str) -> None:
         content.asked = payload
         await self._send(method, path, {"encryptionPayload": payload})
         content.answered, content.asked = payload, None
-        self._ledger.count()
+        self.ledger.count()
 
     async def _send(self, method: str, path: str, body: object = None) -> dict[str, str]:
         while True:
-            async with self._client.request(method, f"{self._url}{path}", json=body) as response:
+            async with self.client.request(method, f"{self.url}{path}", json=body) as response:
                 if response.status == 200:
-                    answer: dict[str, str] = await response.json()
-                    return answer
-                assert (response.status, self._is_patient) == (503, True), await response.text()
+                    return dict(await response.json())
+                assert (response.status, self.is_patient) == (503, True), await response.text()
                 assert int(response.headers["Retry-After"]) >= 1
             await asyncio.sleep(0.02)
 
@@ -120,7 +127,7 @@ class WriteLoad:
 class PatientLoad(WriteLoad):
     """Clients that ask again when they are told to come back, until their server is gone."""
 
-    _is_patient = True
+    is_patient = True
 
 
 # A backend that publishes with all its might, and a ledger of what it was answered.
@@ -135,53 +142,36 @@ class Sendings:
 
     sent: dict[str, set[str]] = field(default_factory=dict)
     asked: dict[str, set[str]] = field(default_factory=dict)
-    answers: int = 0
 
 
-class NotifyLoad:
+@dataclass
+class NotifyLoad(_Progress):
     """Calls notify for several projects until the server is gone; ids come again and again."""
 
-    def __init__(
-        self,
-        client: aiohttp.ClientSession,
-        url: str,
-        secrets: Sequence[tuple[str, str]],
-        accounts: Sequence[str],
-        chance: Random,
-    ) -> None:
-        self.ledgers = {project_id: Sendings() for project_id, _ in secrets}
-        self._client = client
-        self._url = url
-        self._secrets = secrets
-        self._accounts = accounts
-        self._chance = chance
-        self._progress = asyncio.Event()
-
-    @property
-    def answers(self) -> int:
-        return sum(ledger.answers for ledger in self.ledgers.values())
+    client: aiohttp.ClientSession
+    url: str
+    secrets: Sequence[tuple[str, str]]
+    accounts: Sequence[str]
+    chance: Random
+    ledgers: defaultdict[str, Sendings] = field(default_factory=lambda: defaultdict(Sendings))
+    """By project."""
 
     async def run(self) -> None:
         """One caller for each project; returns when the server no longer answers any."""
-        await asyncio.gather(*(self._call_until_refused(*each) for each in self._secrets))
-
-    async def reaches(self, answers: int) -> None:
-        while self.answers < answers:
-            self._progress.clear()
-            await self._progress.wait()
+        await asyncio.gather(*(self._call_until_refused(*each) for each in self.secrets))
 
     async def _call_until_refused(self, project_id: str, secret: str) -> None:
         ledger = self.ledgers[project_id]
         headers = {"Authorization": f"Bearer {secret}"}
         with suppress(aiohttp.ClientError):
             while True:
-                notification_id = f"id {self._chance.randint(1, 12)}"
-                wanted = self._chance.sample(self._accounts, self._chance.randint(1, 60))
+                notification_id = f"id {self.chance.randint(1, 12)}"
+                wanted = self.chance.sample(self.accounts, self.chance.randint(1, 60))
                 ledger.asked.setdefault(notification_id, set()).update(wanted)
                 content = {"type": "news", "title": notification_id, "body": "Body"}
                 body = {"notification_id": notification_id, "notification": content, "accounts": wanted}
-                url = f"{self._url}/{project_id}/notify"
-                async with self._client.post(url, json=body, headers=headers) as response:
+                url = f"{self.url}/{project_id}/notify"
+                async with self.client.post(url, json=body, headers=headers) as response:
                     if response.status == 429:
                         await asyncio.sleep(0.05)
                         continue
@@ -189,8 +179,7 @@ class NotifyLoad:
                     outcome = await response.json()
                 assert outcome["not_found"] == []
                 ledger.sent.setdefault(notification_id, set()).update(outcome["sent"])
-                ledger.answers += 1
-                self._progress.set()
+                self.count()
 
 
 # Clients that need not read what they ask for, and a small application that guards its connections.
@@ -200,8 +189,6 @@ UPGRADE = (
     "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
 )  # fmt: skip
 SOMEBODY, ANOTHER = "127.0.0.2", "127.0.0.3"
-
-_PATIENCE_SECONDS = 60.0
 
 
 @contextmanager

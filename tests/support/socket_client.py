@@ -21,9 +21,9 @@ from bridge_server.kernel.base64url import encode
 PATIENCE_SECONDS = 60.0
 
 
+@dataclass(eq=False)
 class HeardSocket:
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self.socket = socket
+    socket: aiohttp.ClientWebSocketResponse
 
     async def closed(self) -> tuple[int, str]:
         """The code and the reason of the close frame that comes, whatever comes before."""
@@ -52,11 +52,10 @@ def spelled(topic: Any, kind: Any, payload: Any = "", silent: Any = True) -> str
     return orjson.dumps({"topic": topic, "type": kind, "payload": payload, "silent": silent}).decode()
 
 
+@dataclass(eq=False)
 class SocketClient(HeardSocket):
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        super().__init__(socket)
-        self._came: deque[dict[str, Any]] = deque()
-        self._pings = 0
+    _came: deque[dict[str, Any]] = field(default_factory=deque)
+    _pings: int = 0
 
     async def say(self, topic: Any, kind: Any, payload: Any = "", silent: Any = True) -> None:
         await self.socket.send_str(spelled(topic, kind, payload, silent))
@@ -172,14 +171,13 @@ class RelayError(Exception):
         self.message: str = error["message"]
 
 
+@dataclass(eq=False)
 class IrnClient(HeardSocket):
     """One socket. It acknowledges nothing by itself."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        super().__init__(socket)
-        self.requests: list[dict[str, Any]] = []
-        self._came: deque[dict[str, Any]] = deque()
-        self._answers: dict[Any, dict[str, Any]] = {}
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    _came: deque[dict[str, Any]] = field(default_factory=deque)
+    _answers: dict[Any, dict[str, Any]] = field(default_factory=dict)
 
     async def send(self, **members: Any) -> None:
         await self.socket.send_str(orjson.dumps(members).decode())

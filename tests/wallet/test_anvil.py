@@ -216,10 +216,8 @@ async def test_a_node_started_anew_gets_no_transaction_of_its_former_chain(rig: 
     second = await rig.send(value="0x2")
     anvil.kill()
     await anvil.start(keeps_state=False)
-
     rig.clock.advance(61)
     await rig.until("forgotten", first)
-
     assert await states(rig, second) == [("0x1", "forgotten")]
     assert (await rig.queued(await rig.send(value="0x3")))["nonce"] == "0x0"
 
@@ -230,9 +228,7 @@ async def test_a_nonce_used_outside_the_wallet_replaces_the_transaction(idle_rig
     await anvil.call("anvil_dropTransaction", sent)
     await anvil.call("eth_sendRawTransaction", signed_elsewhere())
     await anvil.call("evm_mine")
-
     await idle_rig.wallet.worker.work()
-
     replaced = await idle_rig.queued(sent)
     assert replaced["state"] == "replaced"
     assert replaced["error"] == "Its nonce is used on the chain, and the node does not know it."

@@ -72,7 +72,6 @@ async def test_a_request_not_approved_in_time_is_never_signed(tmp_path: Path, pa
         [approval] = await desk.pending()
         await pass_time(30)
         error = await asking
-
         assert (error.code, error.message) == (4001, "Nobody approved the request within 30 s.")
         assert not await desk.decide(approval, APPROVED)
         assert await desk.state(approval) is EXPIRED
@@ -146,10 +145,8 @@ async def test_decisions_in_any_order_are_answered_in_the_order_of_the_batch(des
     calls = [("personal_sign", message, ALICE) for message in ("0x01", "0x02", "0x03")]
     asking = asyncio.create_task(desk.rpc.batch([*calls, ("eth_accounts",)]))
     waiting = {orjson.loads(approval.subject): approval for approval in await desk.pending(3)}
-
     for message, state in [("0x03", APPROVED), ("0x02", REJECTED), ("0x01", APPROVED)]:
         assert await desk.decide(waiting[message], state)
-
     first, second, third, accounts = await asking
     for message, signed in (("0x01", first), ("0x03", third)):
         assert await desk.rpc.call("personal_ecRecover", message, result_of(signed)) == ALICE

@@ -45,10 +45,8 @@ async def test_a_mined_transaction_is_settled_and_swept(rig: Rig, fake: FakeNode
     sent = await rig.send()
     fake.results["eth_getTransactionCount"] = "0x1"
     fake.results["eth_getTransactionByHash"] = {"hash": sent, "blockNumber": "0x1"}
-
     rig.clock.advance(61)
     await rig.until("mined", sent)
-
     assert await rig.sweep() == 0
     rig.clock.advance(rig.settings.settled_request_ttl + 1)
     assert await rig.sweep() == 1
@@ -59,13 +57,11 @@ async def test_the_answer_is_the_hash_once_the_node_has_the_transaction(rig: Rig
     fake.at("eth_sendRawTransaction", hang)
     sending = asyncio.create_task(rig.send())
     await fake.asked("eth_sendRawTransaction")
-
     signed = await rig.queued()
     assert signed["state"] == "signed"
     assert not sending.done()
     fake.at("eth_sendRawTransaction", says(-32000, "already known"))
     fake.released.set()
-
     assert await sending in (signed["hash"], ZERO_HASH)
 
 
@@ -135,7 +131,6 @@ async def test_attempts_come_at_growing_distances(idle_rig: Rig, fake: FakeNode)
     rig = idle_rig
     fake.results["eth_sendRawTransaction"] = RpcFailure(-32603, "no")
     await rig.send()
-
     async with running(rig.wallet.worker.run_forever()):
         # The connection that was just opened is a reason to try again at once.
         for attempts, seconds in enumerate([2, 4, 8, 16, 32, 60, 60], 2):
@@ -148,11 +143,9 @@ async def test_a_queued_transaction_that_a_node_refuses_is_refused(absent: FakeN
     async with open_rig(tmp_path, absent.url) as rig:
         assert await rig.send() == ZERO_HASH
         assert await rig.send(chainId="0x1", value="0x2") == ZERO_HASH
-
         async with open_fake_node(absent.port) as fake:
             fake.results["eth_sendRawTransaction"] = RpcFailure(-32000, "insufficient funds")
             rig.clock.advance(61)
-
             assert (await rig.until("refused", transaction()))["error"] == "insufficient funds"
             other = await rig.until("refused", transaction(chainId="0x1", value="0x2"))
             assert "the wallet is on chain 0x7a69" in other["error"]
@@ -210,9 +203,7 @@ async def test_a_transaction_outlives_its_client(rig: Rig, fake: FakeNode) -> No
     sending.cancel()
     await asyncio.wait([sending])
     kept = await rig.queued()
-
     rig.clock.advance(2)
-
     assert (await rig.until("arrived"))["hash"] == kept["hash"]
     assert len(set(fake.sent())) == 1
 
@@ -224,7 +215,6 @@ async def test_when_the_server_stops_no_send_waits_for_the_node(fake: FakeNode, 
         await fake.asked("eth_gasPrice")
         asked = len(fake.requests)
         rig.stopping.close()
-
         assert await asyncio.gather(*sending) == [ZERO_HASH] * 20
         assert await rig.send(value="0x100") == ZERO_HASH
         assert (len(fake.requests), len(await rig.waiting())) == (asked, 21)

@@ -102,7 +102,6 @@ async def test_parameters_arrive_as_they_were_sent(rpc: RpcClient, node: FakeNod
     named = {**bare, "params": {"text": "é", "float": 1.5}}
     for request in (named, bare):
         await rpc.send(request)
-
     calls = [request.calls[0] for request in node.requests if request.methods == ["eth_blockNumber"]]
     assert calls[0]["params"] == named["params"]
     assert "params" not in calls[1] or calls[1]["params"] == []

@@ -60,7 +60,6 @@ async def test_notifications_are_carried_out_and_not_answered(rpc: RpcClient) ->
     for document in documents:
         answer = await rpc.post(orjson.dumps(document))
         assert (answer.status, answer.body) == (204, b""), document
-
     assert "0x19e7e376e7c213b7e7e7e46cc70a5dd086daff2a" in await rpc.call("eth_accounts")
 
 
@@ -86,9 +85,7 @@ async def test_a_bad_element_spoils_only_itself_and_notifications_are_left_out(r
     notification = {name: value for name, value in good.items() if name != "id"}
     changes: list[dict[str, Any]] = [{"params": [1]}, {"method": "wallet_x"}, {"method": "eth_call"}]
     bad = [1, {"id": 5}, *({**good, **change} for change in changes)]
-
     answers = await rpc.send([notification, good, *bad, notification, good])
-
     codes = [answer.get("error", {}).get("code") for answer in answers]
     assert codes == [None, -32600, -32600, -32602, -32601, 4900, None]
     assert [answer["id"] for answer in answers] == [good["id"], None, 5, *[good["id"]] * 4]

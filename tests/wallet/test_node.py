@@ -84,7 +84,6 @@ async def test_each_new_connection_is_asked_for_its_chain_before_it_reads_or_sen
     await node.ask([SEND])
     fake.at("eth_sendRawTransaction", drop)
     await node.ask([SEND])
-
     reading = ["eth_chainId", *["eth_gasPrice"] * 4, "eth_chainId", "eth_gasPrice"]
     assert fake.methods == [*reading, SEND.method, SEND.method, "eth_chainId", SEND.method]
 

@@ -31,11 +31,7 @@ from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall
 from bridge_server.relay.store import RelayStore
 from bridge_server.storage.database import Statement, Transaction, json_array, scalar
 from bridge_server.storage.postgres.database import PostgresDatabase
-from tests.support.postgres import needs_postgres
 from tests.support.rows import each_row
-
-pytestmark = needs_postgres
-
 
 FAR, ATTEMPTS, LIMIT = 10**15, 30, 10
 PROJECT, SESSION, NEWS = ProjectId("p1"), SessionId("s1"), TypeId("news")

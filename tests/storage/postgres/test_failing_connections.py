@@ -19,11 +19,9 @@ from bridge_server.storage.postgres import connection
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.group_commit import lock_key
 from tests.storage.notes import names, put, text_of
-from tests.support.postgres import connected, needs_postgres
+from tests.support.postgres import connected
 from tests.support.proxies import CuttingProxy
 from tests.support.waiting import eventually
-
-pytestmark = needs_postgres
 
 WAITING = """
 SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'

@@ -15,10 +15,8 @@ from bridge_server.storage.database import Row, Statement, Transaction, Turn, Tu
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.group_commit import lock_key
 from tests.storage.notes import TEXT, clear, names, put, text_of
-from tests.support.postgres import connected, needs_postgres
+from tests.support.postgres import connected
 from tests.support.waiting import turns as turn
-
-pytestmark = needs_postgres
 
 
 async def test_a_turn_that_many_want_or_another_process_has_keeps_no_other_transaction_waiting(

@@ -22,12 +22,9 @@ from bridge_server.storage.postgres.listening import end_silent_sessions, name_o
 from bridge_server.storage.postgres.statements import Texts
 from tests.storage.notes import put, text_of
 from tests.storage.postgres.test_wake_ups import running
-from tests.support.postgres import connected, needs_postgres
+from tests.support.postgres import connected
 from tests.support.proxies import CuttingProxy
 from tests.support.waiting import eventually
-
-pytestmark = needs_postgres
-
 
 # A kept connection whose end asyncpg keeps to itself is replaced, as any other.
 

@@ -29,11 +29,8 @@ from bridge_server.wallet.transactions.store import TransactionStore
 from tests.storage.notes import put
 from tests.support.clock import ManualClock
 from tests.support.drivers import notes_url
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import PostgresServer, connected
 from tests.support.waiting import eventually
-
-pytestmark = needs_postgres
-
 
 # A destination of the outbox is one process's at a time. A process is a database of its own here.
 

@@ -30,7 +30,7 @@ from bridge_server.storage.postgres.announcing import (
 from bridge_server.storage.postgres.connection import COMMITS_EARLY, connect
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.listening import Ear, Ledger
-from tests.support.postgres import connected, needs_postgres
+from tests.support.postgres import connected
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
 
@@ -119,7 +119,6 @@ async def reader(url: str, writer: Process) -> AsyncIterator[Process]:
         yield process
 
 
-@needs_postgres
 async def test_an_event_is_heard_in_another_process_and_no_gap(writer: Process, reader: Process) -> None:
     await writer.touch(("session", "a"))
     await eventually(lambda: reader.heard == [("session", "a")])
@@ -131,7 +130,6 @@ async def test_an_event_is_heard_in_another_process_and_no_gap(writer: Process, 
     assert writer.heard == [("session", "a"), ("calls", "b")]
 
 
-@needs_postgres
 async def test_events_beyond_all_measure_are_heard_as_everything(
     writer: Process, reader: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,7 +139,6 @@ async def test_events_beyond_all_measure_are_heard_as_everything(
     assert reader.heard == []
 
 
-@needs_postgres
 async def test_what_is_no_ring_or_of_another_version_is_heard_as_everything_and_unknown_types_are_not(
     reader: Process, writer: Process
 ) -> None:
@@ -158,7 +155,6 @@ async def test_what_is_no_ring_or_of_another_version_is_heard_as_everything_and_
             await eventually(lambda before=before: reader.gaps == before + 1)  # type: ignore[misc]
 
 
-@needs_postgres
 async def test_behind_a_pooler_that_swallows_listen_the_ledger_wakes_and_a_trouble_says_why(url: str) -> None:
     async with running(url) as writer, running(url, is_deaf=True) as reader:
         await writer.touch(("session", "a"))
