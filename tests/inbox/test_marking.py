@@ -76,7 +76,8 @@ async def test_a_bulk_mark_that_races_with_readers_adds_up(app: App, subscriber:
 
 
 async def test_ids_are_some_strings(subscriber: InboxClient) -> None:
-    for fields in ({}, {"ids": []}, {"ids": ["1"] * 501}, {"ids": "1"}, {"ids": None}):
+    no_ids: list[dict[str, Any]] = [{}, {"ids": []}, {"ids": ["1"] * 501}, {"ids": "1"}, {"ids": None}]
+    for fields in no_ids:
         answer = await subscriber.ask("POST", "/notifications/read", fields)
         assert pointers(answer.problem(400)) == ["#/ids"]
     assert pointers((await subscriber.mark([1, "1", None])).problem(400)) == ["#/ids/0", "#/ids/2"]

@@ -44,7 +44,8 @@ async def test_a_walk_that_begins_again_reaches_every_subscriber_once_in_calls_o
     await app.subscribe(account(7), types=[OFFERS])
     await send(app)  # and its answer is lost
 
-    answers, after = [], ""
+    answers: list[Any] = []
+    after: str | None = ""
     while after is not None:
         answers.append((await send(app, after=after, notification=a_notification(title="Another"))).json)
         after = answers[-1]["next"]

@@ -127,13 +127,10 @@ async def test_every_endpoint_and_project_has_a_limit(app: App, other_app: App, 
 @each_row("endpoint", ["notify", "lookup"])
 async def test_a_call_that_is_refused_for_what_it_says_spends_one(app: App, endpoint: str) -> None:
     path = app.paths[endpoint]
-    gzip = {"Content-Encoding": "gzip"}
 
-    answers = [
-        *[await app.ask("POST", path, body) for body in (b"{", {}, bytes(524_289))],
-        await app.ask("POST", path, b"{}", gzip),
-        await call(app, endpoint),
-    ]
+    answers = [await app.ask("POST", path, body) for body in (b"{", b"{}", bytes(524_289))]
+    answers.append(await app.ask("POST", path, b"{}", {"Content-Encoding": "gzip"}))
+    answers.append(await call(app, endpoint))
 
     assert [answer.status for answer in answers] == [400, 400, 413, 415, 200]
     left = [int(answer.headers["RateLimit"].split(";r=")[1].split(";")[0]) for answer in answers]

@@ -56,7 +56,7 @@ async def test_a_push_that_is_given_up_passes_its_turn_on(when: str) -> None:
             await asyncio.sleep(0)
         taken(apns.service, apns.service.held[0])
 
-        assert await asyncio.gather(first, patient) == [DELIVERED, DELIVERED]
+        assert await asyncio.gather(*[first, patient]) == [DELIVERED, DELIVERED]
 
 
 async def test_a_hang_times_out_and_harms_no_other(apns: Apns, pass_time: PassTime) -> None:
