@@ -226,7 +226,7 @@ def test_it_works_under_xdist(project_folder: pytest.Pytester, monkeypatch: pyte
     project_folder.runpytest_subprocess(*plugins, "-n", "2").assert_outcomes(passed=4)
 
 
-def test_another_bridge_is_tested_as_far_as_it_can_be(
+def test_another_bridge_is_tested_as_far_as_it_can_be_and_in_test_mode_it_is_controlled(
     project_folder: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project_folder.makepyfile(
@@ -238,9 +238,13 @@ def test_another_bridge_is_tested_as_far_as_it_can_be(
             assert bridge.dapp("Example").uri
 
         def test_clock(bridge):
+            before = bridge.clock.now()
             bridge.clock.advance(hours=25)
+            assert (bridge.clock.now() - before).total_seconds() >= 25 * 3600
 
-        def test_project(bridge_project): pass
+        def test_project(bridge_project):
+            bridge_project.subscribe(0)
+            assert bridge_project.notify(0).sent
 
         @pytest.mark.bridge(session_ttl=5)
         def test_settings(bridge): pass
@@ -251,10 +255,9 @@ def test_another_bridge_is_tested_as_far_as_it_can_be(
         """
     )
 
-    with server_process(tmp_path / "data") as server:
+    with server_process(tmp_path / "plain") as server:
         monkeypatch.setenv("EXPECTED", server.url)
         result = project_folder.runpytest_inprocess("-p", "no:trio", "-rs", "--bridge-url", server.url)
-
     result.assert_outcomes(passed=1, skipped=6)
     result.stdout.fnmatch_lines_random(
         [
@@ -265,30 +268,13 @@ def test_another_bridge_is_tested_as_far_as_it_can_be(
         ]
     )
 
-
-def test_another_bridge_in_test_mode_is_controlled(
-    project_folder: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project_folder.makepyfile(
-        """
-        def test_clock(bridge):
-            before = bridge.clock.now()
-            bridge.clock.advance(hours=25)
-            assert (bridge.clock.now() - before).total_seconds() >= 25 * 3600
-
-        def test_project(bridge_project):
-            bridge_project.subscribe(0)
-            assert bridge_project.notify(0).sent
-        """
-    )
-
+    monkeypatch.setenv("BRIDGE_ADMIN_TOKEN", "of-the-operator")
     environment = {"BRIDGE_ADMIN_TOKEN": "of-the-operator"}
-    with server_process(tmp_path / "data", "--test", environment=environment) as server:
+    with server_process(tmp_path / "tested", "--test", environment=environment) as server:
+        monkeypatch.setenv("EXPECTED", server.url)
         monkeypatch.setenv("BRIDGE_TEST_TOKEN", server.facts["test_token"])
-        monkeypatch.setenv("BRIDGE_ADMIN_TOKEN", "of-the-operator")
         result = project_folder.runpytest_inprocess("-p", "no:trio", "--bridge-url", f"{server.url}/")
-
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=3, skipped=4)
 
 
 async def test_a_run_that_is_killed_leaves_no_server(project_folder: pytest.Pytester) -> None:
