@@ -9,7 +9,6 @@ import structlog
 
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
 from tests.support.asking import Answer, ask, ask_raw, spell
-from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
 
 BEARER = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
@@ -70,9 +69,7 @@ async def attempt(server: RunningServer, method: str, path: str, headers: dict[s
     return await ask(server, method, path, None if fields is None else orjson.dumps(fields), headers)
 
 
-async def test_every_request_without_the_token_gets_an_identical_401_and_one_to_another_host_a_403(
-    admin: AdminClient, tmp_path: Path
-) -> None:
+async def test_neither_strangers_nor_other_hosts_get_in(admin: AdminClient, tmp_path: Path) -> None:
     secret = await admin.create("app", "news")
     before = (await admin.get(PROJECT)).body
     nothing = (await attempt(admin.server, "GET", "/admin/projects", {})).problem(401)
@@ -103,9 +100,7 @@ async def test_the_bearer_of_the_token_is_let_in(admin: AdminClient) -> None:
             assert answer.problem(404)["type"].endswith(":project-not-found"), (method, path)
 
 
-async def test_a_method_that_a_path_does_not_take_is_405_and_no_web_page_may_read_an_answer(
-    admin: AdminClient,
-) -> None:
+async def test_other_methods_are_405_and_no_web_page_may_read_an_answer(admin: AdminClient) -> None:
     for path, methods in ROUTES.items():
         allowed = {*methods.split(), *(["HEAD"] if "GET" in methods else [])}
         for method in sorted({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - allowed):
@@ -123,9 +118,7 @@ async def test_a_method_that_a_path_does_not_take_is_405_and_no_web_page_may_rea
     assert not [name for name in names if name.lower().startswith("access-control")]
 
 
-async def test_this_machine_the_public_url_and_hosts_of_the_settings_are_answered_up_to_the_body_limit(
-    tmp_path: Path,
-) -> None:
+async def test_own_hosts_are_answered_and_bodies_have_the_servers_limit(tmp_path: Path) -> None:
     names: dict[str, Any] = {"public_url": "https://bridge.example", "rpc_hosts": ["tools.example"]}
     async with running_server(tmp_path, admin_token=ADMIN_TOKEN, notify_body_limit=200, **names) as server:
         for host in ("localhost:8080", "127.0.0.1", "[::1]:80", "bridge.example", "tools.example"):
@@ -139,23 +132,18 @@ async def test_this_machine_the_public_url_and_hosts_of_the_settings_are_answere
 
 
 @pytest.mark.own_server
-@each_row(
-    ("headers", "status", "remedy"),
-    [
+async def test_a_refusal_is_a_log_line_with_its_remedy(admin: AdminClient) -> None:
+    for headers, status, remedy in (
         ({"Host": "rebound.example"}, 403, "The admin API does not answer to the host 'rebound.example'"),
         ({"Authorization": "Bearer wrong"}, 401, "The bearer token is missing or wrong: send the value of"),
-    ],
-)
-async def test_a_refusal_is_a_log_line_with_its_remedy(
-    admin: AdminClient, headers: dict[str, str], status: int, remedy: str
-) -> None:
-    with structlog.testing.capture_logs() as logs:
-        for _ in range(3):
-            answer = await ask(admin.server, "GET", "/admin/projects", headers={**BEARER, **headers})
-            assert answer.status == status
-    [line] = [line for line in logs if line["event"] == "admin_refused"]
-    assert line["reason"].startswith(remedy)
-    assert (line["client"], line["times"], line["log_level"]) == ("127.0.0.1", 1, "warning")
+    ):
+        with structlog.testing.capture_logs() as logs:
+            for _ in range(3):
+                answer = await ask(admin.server, "GET", "/admin/projects", headers={**BEARER, **headers})
+                assert answer.status == status
+        [line] = [line for line in logs if line["event"] == "admin_refused"]
+        assert line["reason"].startswith(remedy)
+        assert (line["client"], line["times"], line["log_level"]) == ("127.0.0.1", 1, "warning")
 
 
 async def test_ids_that_nothing_has_and_bytes_that_are_no_text_name_nothing(admin: AdminClient) -> None:

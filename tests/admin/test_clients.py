@@ -30,9 +30,7 @@ async def clients(observed: Observed, query: str = "") -> list[dict[str, Any]]:
     return found
 
 
-async def test_the_heaviest_come_first_and_addresses_of_one_customer_count_together(
-    observed: Observed,
-) -> None:
+async def test_the_heaviest_come_first_and_a_customers_addresses_together(observed: Observed) -> None:
     addresses = ["192.0.2.1"] * 2 + ["192.0.2.2"] * 5 + ["192.0.2.3"]
     for address in (*addresses, "2001:db8::", "2001:db8::1", "2001:db8::2"):
         await ask_from(observed, address)
@@ -46,9 +44,7 @@ async def test_the_heaviest_come_first_and_addresses_of_one_customer_count_toget
     assert (await observed.admin.get("/admin/clients/2001:db8::%2F64")).json == one
 
 
-async def test_a_clients_refusals_are_counted_by_limit_and_its_buckets_say_when_they_are_full(
-    observed: Observed,
-) -> None:
+async def test_refusals_are_counted_by_limit_and_buckets_say_when_they_are_full(observed: Observed) -> None:
     for _ in range(5):
         await ask_from(observed, "192.0.2.1", "POST", "/session/new")
     await ask_from(observed, "192.0.2.2")

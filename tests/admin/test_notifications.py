@@ -61,9 +61,7 @@ def first_reads(admin: AdminClient) -> None:
 
 
 @pytest.mark.own_server
-async def test_they_are_listed_newest_first_and_shown_with_the_accounts_that_were_missed_first(
-    admin: AdminClient, secret: str
-) -> None:
+async def test_they_are_listed_and_shown_with_missed_accounts_first(admin: AdminClient, secret: str) -> None:
     await admin.create("other", "news")
     await admin.notify("app", secret, "deals", SOME[0], notification_id="first")
     admin.clock.advance(60)
@@ -100,9 +98,7 @@ async def test_they_are_listed_newest_first_and_shown_with_the_accounts_that_wer
 
 
 @pytest.mark.own_server
-async def test_a_call_that_missed_a_subscriber_is_shown_and_an_account_that_has_left_named(
-    admin: AdminClient, secret: str
-) -> None:
+async def test_missed_subscribers_and_accounts_that_have_left(admin: AdminClient, secret: str) -> None:
     ethereum = ETHEREUM.replace(":1:", ":137:")
     await admin.subscribe("app", ethereum)
     await admin.notify("app", secret, "news", ethereum, SOME[0])
@@ -116,9 +112,7 @@ async def test_a_call_that_missed_a_subscriber_is_shown_and_an_account_that_has_
 
 
 @pytest.mark.own_server
-async def test_a_failure_is_taken_back_by_a_later_call_or_kept_for_its_time_and_figures_stay(
-    admin: AdminClient, secret: str
-) -> None:
+async def test_a_failure_is_taken_back_or_kept_for_its_time(admin: AdminClient, secret: str) -> None:
     await admin.notify("app", secret, "deals", SOME[0])
     await admin.notify("app", secret, "news", *SOME[:2], SOME[4], notification_id="x")
     admin.clock.advance(3_600)
@@ -140,26 +134,11 @@ async def test_a_failure_is_taken_back_by_a_later_call_or_kept_for_its_time_and_
 
 
 @pytest.mark.own_server
-async def test_reading_counts_and_so_does_marking_in_bulk(admin: AdminClient, secret: str) -> None:
+async def test_accounts_have_outcomes_that_filter_and_count(admin: AdminClient, secret: str) -> None:
     async def shown() -> dict[str, Any]:
         found: dict[str, Any] = (await notifications(admin))[0]["figures"]
         return found
 
-    await admin.notify("app", secret, "news", *SOME[:3], notification_id="x")
-    first_reads(admin)
-    assert await shown() == figures(3, read=1, read_rate=1 / 3)
-    headers = {"Authorization": f"Bearer {secret}"}
-    assert (await ask(admin.server, "POST", "/v1/app/mark-all-as-read", b"", headers)).status == 200
-    assert await shown() == figures(3, read=1, bulk_marked=2, read_rate=1.0)
-    await admin.notify("app", secret, "news", SOME[3], notification_id="x")
-    assert await shown() == figures(4, read=1, bulk_marked=2, read_rate=0.5)
-    assert [*(await outcomes(admin, 1)).values()] == ["read", "bulk_marked", "bulk_marked", "sent"]
-
-
-@pytest.mark.own_server
-async def test_accounts_are_filtered_by_outcome_and_come_once_each_page_by_page(
-    admin: AdminClient, secret: str
-) -> None:
     await admin.notify("app", secret, "deals", SOME[3])
     for each in (SOME[2:4], SOME[:2], SOME[4:]):
         await admin.notify("app", secret, "news", *each, notification_id="x")
@@ -174,6 +153,16 @@ async def test_accounts_are_filtered_by_outcome_and_come_once_each_page_by_page(
     pages = await admin.pages(f"{SENT}/2", "accounts", 2)
     found = [entry["account"] for page in pages for entry in page]
     assert found == [*SOME[3:], SOME[2], SOME[0], SOME[1]]
+    missed = {"rate_limited": 1, "type_not_subscribed": 2}
+    assert await shown() == figures(3, read=1, read_rate=1 / 3, **missed)
+    headers = {"Authorization": f"Bearer {secret}"}
+    assert (await ask(admin.server, "POST", "/v1/app/mark-all-as-read", b"", headers)).status == 200
+    assert await shown() == figures(3, read=1, bulk_marked=2, read_rate=1.0, **missed)
+    admin.clock.advance(3_600)
+    await admin.notify("app", secret, "news", SOME[3], notification_id="x")
+    assert await shown() == figures(4, read=1, bulk_marked=2, read_rate=0.5, type_not_subscribed=2)
+    left = ["type_not_subscribed"] * 2 + ["bulk_marked", "read", "bulk_marked", "sent"]
+    assert [*(await outcomes(admin, 2)).values()] == left
 
 
 @pytest.mark.own_server
@@ -200,9 +189,7 @@ async def test_a_project_has_a_bounded_number_of_failures_and_keeps_the_latest(t
 
 
 @pytest.mark.own_server
-async def test_a_page_of_one_outcome_searches_a_bounded_number_of_accounts(
-    admin: AdminClient, secret: str
-) -> None:
+async def test_a_page_searches_a_bounded_number_of_accounts(admin: AdminClient, secret: str) -> None:
     await admin.notify("app", secret, "news", SOME[0])
     with database_of(admin.server.settings) as database:
         database.execute(
@@ -243,9 +230,7 @@ async def two_subscribers(admin: AdminClient) -> None:
 
 
 @pytest.mark.usefixtures("two_subscribers")
-async def test_a_notification_goes_to_the_accounts_that_are_meant_within_their_limit(
-    admin: AdminClient,
-) -> None:
+async def test_a_notification_goes_to_the_accounts_meant_within_their_limit(admin: AdminClient) -> None:
     first, second, stranger = (plain_account(number) for number in (1, 2, 3))
     lacks_type = {"account": second, "reason": "type_not_subscribed"}
 

@@ -86,9 +86,7 @@ def desk(admin: AdminClient, receiver: WebhookReceiver) -> Desk:
     return Desk(admin, receiver)
 
 
-async def test_a_message_that_failed_waits_says_why_and_is_shown_with_its_body_and_no_secret(
-    desk: Desk,
-) -> None:
+async def test_a_message_that_failed_says_why_and_is_shown_with_its_body_and_no_secret(desk: Desk) -> None:
     desk.receiver.otherwise = status(503)
     await desk.owe()
     [found] = await desk.come_to(1, "?state=waiting")
@@ -134,9 +132,7 @@ async def test_a_webhook_of_a_session_shows_neither_body_nor_whole_ids(desk: Des
         assert secret.encode() not in answer.body
 
 
-async def test_a_message_that_is_being_sent_is_left_alone_and_a_dropped_one_not_sent_even_if_it_was_next(
-    desk: Desk,
-) -> None:
+async def test_a_message_being_sent_is_left_alone_and_a_dropped_one_never_sent(desk: Desk) -> None:
     desk.receiver.otherwise = hang
     await desk.owe(8)
     await desk.receiver.got(4)
@@ -287,9 +283,7 @@ def test_no_more_attempts_are_kept_than_500() -> None:
     assert {each.body for each in log.before(None)} == {None}
 
 
-async def test_a_receiver_gets_one_signed_test_and_its_refusal_is_the_answer(
-    desk: Desk, tmp_path: Path
-) -> None:
+async def test_a_receiver_gets_one_signed_test_and_answers_it(desk: Desk, tmp_path: Path) -> None:
     tested = (await desk.admin.post(TEST, {"url": desk.receiver.url("/hook?a=b")})).json
 
     (got,) = desk.receiver.requests

@@ -113,9 +113,7 @@ class Kept:
         return [event.split("\n") for event in text.split("\n\n") if event]
 
 
-async def test_of_a_burst_the_newest_are_sent_and_the_others_counted_fewer_while_it_lasts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_of_a_burst_the_newest_are_sent_and_the_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     log = TrafficLog(Signals(), ManualClock(), keeps_contents=False)
     stream = TrafficStreams(log, lambda recorded: {"number": recorded.number}).join(Filter(), 0)
     kept = Kept(stream, monkeypatch)

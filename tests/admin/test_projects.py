@@ -51,9 +51,7 @@ async def test_a_new_project_is_answered_with_its_secret_or_with_every_fault(adm
         assert (made["name"], shown["name"], shown["project_id"]) == (name, name, project_id)
 
 
-async def test_projects_are_listed_oldest_first_page_by_page_also_when_the_last_one_of_a_page_is_deleted(
-    admin: AdminClient,
-) -> None:
+async def test_projects_are_listed_oldest_first_page_by_page(admin: AdminClient) -> None:
     await admin.create("zebra")
     admin.clock.advance(60.5)
     await admin.create("ant")
@@ -97,9 +95,7 @@ async def test_the_list_has_types_subscribers_and_figures_of_each_project(admin:
 
 
 @pytest.mark.own_server
-async def test_a_project_is_shown_without_its_secrets_of_which_two_pass_until_they_are_revoked(
-    admin: AdminClient,
-) -> None:
+async def test_a_project_is_shown_without_its_secrets_of_which_two_pass(admin: AdminClient) -> None:
     old = await admin.create("app", "news", "deals")
     admin.clock.advance(60.5)
     answers = await asyncio.gather(*(admin.post(SECRETS) for _ in range(10)))
@@ -138,9 +134,7 @@ async def test_a_project_is_shown_without_its_secrets_of_which_two_pass_until_th
     assert [await admin.opens(each, others) for each in ("app", "other")] == [False, True]
 
 
-async def test_a_limit_is_shown_as_it_was_set_and_can_be_charged_and_one_out_of_range_is_refused(
-    admin: AdminClient,
-) -> None:
+async def test_a_limit_is_shown_as_set_and_charged_or_refused_out_of_range(admin: AdminClient) -> None:
     secret = await admin.create("app", "news")
     limits = [(1, 1), (0.001, 1_000_000), (1_000_000, 1_000_000), (2.5, 50)]
     for number, (per_hour, burst) in enumerate(limits):
@@ -210,9 +204,7 @@ async def test_soon_no_row_of_it_is_left_and_others_keep_theirs(admin: AdminClie
     await eventually(swept)
 
 
-async def test_a_deleted_project_is_gone_at_once_and_one_that_is_made_again_under_its_id_is_empty(
-    admin: AdminClient,
-) -> None:
+async def test_a_deleted_project_is_gone_at_once_and_made_again_is_empty(admin: AdminClient) -> None:
     old_secret = await fill(admin, "app")
 
     assert (await admin.delete(PROJECT)).json == {"success": True}

@@ -25,9 +25,7 @@ _ROUTES = {
 }
 
 
-async def test_totals_since_the_start_and_of_the_last_minute(
-    observed: Observed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_totals_and_the_last_minute(observed: Observed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge_server.relay.store._COUNTED_AT_ONCE", 3)
     ids = [await observed.bridge.open_session() for _ in range(9)]
     await observed.bridge.end(ids[4])

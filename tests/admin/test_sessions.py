@@ -16,9 +16,7 @@ NOW = "2027-01-15T08:00:00.000Z"
 LATER = "2027-01-15T08:01:00.000Z"
 
 
-async def test_a_session_is_listed_without_its_id_shown_with_its_timeline_and_ended_with_its_calls(
-    observed: Observed,
-) -> None:
+async def test_a_session_is_listed_without_its_id_shown_and_ended_with_its_calls(observed: Observed) -> None:
     session_id = await observed.bridge.open_session()
     listed = await observed.admin.get("/admin/sessions")
     observed.bridge.clock.advance(60)
@@ -100,9 +98,7 @@ def test_only_so_many_sessions_are_kept() -> None:
     assert seen.of("session-0") is None
 
 
-async def test_a_page_looks_at_a_slice_of_rows_also_where_all_have_expired(
-    observed: Observed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_page_looks_at_a_slice_of_rows(observed: Observed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge_server.relay.store._READ_AT_ONCE", 4)
     first = await observed.bridge.open_session()
     for _ in range(9):

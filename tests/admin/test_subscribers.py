@@ -13,9 +13,7 @@ TYPES = "/admin/projects/app/types"
 WEBHOOK = "/admin/projects/app/webhook"
 
 
-async def test_an_account_is_subscribed_to_every_type_when_none_is_named_and_again_to_others(
-    admin: AdminClient,
-) -> None:
+async def test_an_account_is_subscribed_to_every_type_when_none_is_named(admin: AdminClient) -> None:
     def entry(account: str, *types: str) -> dict[str, Any]:
         return {"account": account, "notification_types": [*types], "subscribed_at": NOW}
 
@@ -61,9 +59,7 @@ async def test_another_spelling_is_one_account_that_is_unsubscribed_once(admin: 
         assert (await admin.delete(f"{SUBSCRIBERS}/{account}")).status == 400, account
 
 
-async def test_types_that_the_project_does_not_have_are_named_and_nothing_changes(
-    admin: AdminClient,
-) -> None:
+async def test_types_that_a_project_does_not_have_are_named_and_change_nothing(admin: AdminClient) -> None:
     await admin.create("app", "news", "gone")
     await admin.create("other", "other")
     await admin.delete("/admin/projects/app/types/gone")
@@ -78,9 +74,7 @@ async def test_types_that_the_project_does_not_have_are_named_and_nothing_change
     assert await admin.subscribed_types("app") == {ETHEREUM: []}
 
 
-async def test_pages_hold_every_subscriber_once_in_order_within_their_bounds_and_begin_anywhere(
-    admin: AdminClient,
-) -> None:
+async def test_pages_hold_every_subscriber_once_and_begin_anywhere(admin: AdminClient) -> None:
     await admin.create("app", "news")
     accounts = [plain_account(number) for number in range(101)]
     for account in reversed(accounts):
@@ -119,9 +113,7 @@ async def listed(admin: AdminClient) -> list[str]:
     return [kind["type_id"] for kind in (await admin.get(TYPES)).json["types"]]
 
 
-async def test_a_type_has_an_id_of_its_project_that_is_made_if_it_is_left_out_and_every_fault_is_named(
-    admin: AdminClient,
-) -> None:
+async def test_a_type_has_an_id_that_is_made_if_it_is_left_out(admin: AdminClient) -> None:
     await admin.create("app")
     await admin.create("other", "news", "alerts")
     both = ["#/name", "#/type_id"]
@@ -147,9 +139,7 @@ async def test_a_type_has_an_id_of_its_project_that_is_made_if_it_is_left_out_an
         assert unknown.problem(404)["type"].endswith(":type-not-found")
 
 
-async def test_a_renamed_type_keeps_every_subscription_and_a_removed_one_leaves_them_and_is_new_again(
-    admin: AdminClient,
-) -> None:
+async def test_subscriptions_keep_a_renamed_type_and_lose_a_removed_one(admin: AdminClient) -> None:
     secret = await admin.create("app", "news", "deals")
     await admin.create("other", "news")
     accounts = [plain_account(number) for number in range(3)]
@@ -187,9 +177,7 @@ async def test_the_256th_type_is_taken_and_no_more(admin: AdminClient) -> None:
     assert len(await listed(admin)) == 256
 
 
-async def test_a_webhook_has_another_secret_each_time_and_hears_no_more_once_it_is_removed(
-    admin: AdminClient, receiver: WebhookReceiver
-) -> None:
+async def test_a_webhook_has_another_secret_each_time(admin: AdminClient, receiver: WebhookReceiver) -> None:
     await admin.create("app")
     url, project = receiver.url("/removed?a=b"), "/admin/projects/app"
     faulty = (None, 7, "", "app.example/hook", "ftp://app.example", "https://", "https://app.example/é",

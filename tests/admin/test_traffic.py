@@ -21,9 +21,7 @@ from tests.support.webhook_receiver import open_receiver, status
 PAYLOAD = "c0ffee" * 20
 
 
-async def test_requests_are_listed_newest_first_without_contents_operators_and_readers_and_with_short_ids(
-    observed: Observed,
-) -> None:
+async def test_requests_are_listed_without_contents_operators_and_whole_ids(observed: Observed) -> None:
     await observed.admin.get("/admin/projects")
     await observed.admin.get(f"/admin/accounts/{ETHEREUM}/devices")
     page = (await observed.bridge.get("/docs/")).body.decode()
@@ -44,7 +42,7 @@ async def test_requests_are_listed_newest_first_without_contents_operators_and_r
     assert not [each for each in (PAYLOAD, session_id, call_id) if each in text]
 
 
-async def test_polls_are_shown_without_what_aiohttp_has_in_private(
+async def test_polls_without_what_aiohttp_has_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bridge_server.web.aiohttp_internals.has_known_requests", lambda: False)
@@ -83,9 +81,7 @@ async def test_pages_go_back_to_the_oldest_and_news_in_order_to_the_newest(obser
     assert (await observed.admin.get("/admin/traffic/6")).problem(404)["type"].endswith("request-not-kept")
 
 
-async def test_only_the_last_requests_are_kept_and_the_newest_of_them_streamed_at_once(
-    observed: Observed,
-) -> None:
+async def test_only_the_last_requests_are_kept_and_the_newest_streamed(observed: Observed) -> None:
     for _ in range(MOST_REQUESTS + 5):
         await observed.bridge.get("/hello")
     (await observed.admin.get("/admin/traffic/5")).problem(404)
@@ -174,9 +170,7 @@ async def test_a_request_to_the_node_is_recorded_by_its_methods(tmp_path: Path) 
         assert any(each["summary"].startswith(summary) for each in asked)
 
 
-async def test_the_stream_has_what_comes_completes_what_waited_and_goes_on_after_its_last_event(
-    observed: Observed,
-) -> None:
+async def test_the_stream_completes_what_waited_and_goes_on_after_its_last_event(observed: Observed) -> None:
     session_id = await observed.bridge.open_session()
     async with stream_of(observed, "?filter=-route:update-session") as stream:
         poll = await observed.waiting_poll(f"/session/{session_id}?wait=20")
@@ -214,9 +208,7 @@ async def test_without_a_record_the_answer_says_how_to_keep_one(tmp_path: Path, 
             assert "traffic = on" in problem["detail"]
 
 
-async def test_only_so_many_waiting_polls_are_shown(
-    observed: Observed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_so_many_waiting_are_shown(observed: Observed, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_WAITING == 2_000
     monkeypatch.setattr("bridge_server.web.traffic.MOST_WAITING", 2)
     session_id = await observed.bridge.open_session()
@@ -234,9 +226,7 @@ async def life_of(observed: Observed, call_id: str) -> dict[str, Any]:
     return life
 
 
-async def test_a_call_is_shown_from_its_request_and_when_it_is_gone_as_far_as_the_record_goes(
-    observed: Observed,
-) -> None:
+async def test_a_call_is_shown_from_its_request_to_its_end(observed: Observed) -> None:
     session_id = await observed.bridge.open_session()
     await observed.bridge.calls(session_id)
     call_id = await observed.bridge.request_call(session_id, PAYLOAD)

@@ -32,14 +32,9 @@ async def admin(tmp_path: Path) -> AsyncIterator[AdminClient]:
         yield AdminClient(server)
 
 
-@pytest.fixture
-def rpc(admin: AdminClient) -> RpcClient:
-    return RpcClient(admin.server)
+async def test_an_account_is_unlocked_for_a_time_and_a_failure_changes_nothing(admin: AdminClient) -> None:
+    rpc = RpcClient(admin.server)
 
-
-async def test_an_account_is_unlocked_for_a_time_and_locked_and_an_unlock_that_fails_changes_nothing(
-    admin: AdminClient, rpc: RpcClient
-) -> None:
     async def change(account: str, action: str, **fields: Any) -> Answer:
         return await admin.post(f"{ACCOUNTS}/{account}/{action}", {"passphrase": "a passphrase", **fields})
 
@@ -69,9 +64,8 @@ async def test_an_account_is_unlocked_for_a_time_and_locked_and_an_unlock_that_f
     assert (await rpc.error("eth_sign", address, "0x00")).code == 4100
 
 
-async def test_transactions_are_listed_newest_first_by_state_also_those_that_came_signed(
-    admin: AdminClient, rpc: RpcClient
-) -> None:
+async def test_transactions_are_listed_newest_first_by_state(admin: AdminClient) -> None:
+    rpc = RpcClient(admin.server)
     transfer = {"from": DEVELOPMENT_ADDRESS, "to": OTHER, "data": "0x"}
     for value in ("0x1", "0x2"):
         assert set(await rpc.call("eth_sendTransaction", {**transfer, "value": value})) == {"0", "x"}
@@ -94,9 +88,8 @@ async def test_transactions_are_listed_newest_first_by_state_also_those_that_cam
     assert raw not in str(signed)
 
 
-async def test_signatures_are_listed_newest_first_and_what_means_nothing_is_refused(
-    admin: AdminClient, rpc: RpcClient
-) -> None:
+async def test_signatures_are_listed_newest_first(admin: AdminClient) -> None:
+    rpc = RpcClient(admin.server)
     assert (await admin.get("/admin/wallet/signatures")).json == {"signatures": [], "next": None}
     for number in range(5):
         await rpc.call("personal_sign", f"0x{number:02x}", DEVELOPMENT_ADDRESS)
@@ -147,9 +140,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
         yield Desk(AdminClient(server), RpcClient(server))
 
 
-async def test_a_request_is_shown_in_words_and_signed_once_it_is_approved_and_not_decided_again(
-    desk: Desk,
-) -> None:
+async def test_a_request_is_shown_in_words_signed_once_approved_and_not_decided_again(desk: Desk) -> None:
     asking = desk.asks()
     [approval] = await desk.waiting()
     [listed] = await desk.listed()

@@ -115,9 +115,7 @@ def test_a_message_has_its_shape() -> None:
         assert TypeAdapter(shape).validate_json(message) == orjson.loads(message)
 
 
-async def test_a_message_to_a_device_or_of_a_test_has_its_shape(
-    server: RunningServer, receiver: WebhookReceiver
-) -> None:
+async def test_a_message_to_a_device_has_its_shape(server: RunningServer, receiver: WebhookReceiver) -> None:
     admin, push, inbox = AdminClient(server), PushClient(server), await sign_in(server)
     await push.register(type="webhook", token=receiver.url("/request"))
     await push.push()
@@ -149,9 +147,7 @@ def test_each_webhook_has_an_example_and_the_header_fields_of_standard_webhooks(
         assert [parameter["required"] for parameter in parameters] == [True, True, False]
 
 
-async def test_the_document_may_be_kept_must_be_asked_about_and_read_by_any_page(
-    server: RunningServer,
-) -> None:
+async def test_the_document_may_be_kept_asked_about_and_read_by_any_page(server: RunningServer) -> None:
     path = "/openapi.json"
     first = await ask(server, "GET", path, headers={"Origin": "https://docs.example.org"})
     again = await ask(server, "GET", path, headers={"If-None-Match": first.headers["ETag"]})
@@ -166,9 +162,7 @@ async def test_the_document_may_be_kept_must_be_asked_about_and_read_by_any_page
     assert int(head.headers["Content-Length"]) == len(first.body)
 
 
-async def test_the_document_has_the_routes_that_the_settings_turn_on(
-    server: RunningServer, tmp_path: Path
-) -> None:
+async def test_the_document_has_the_routes_of_the_settings(server: RunningServer, tmp_path: Path) -> None:
     full = (await ask(server, "GET", "/openapi.json")).json
     async with running_server(tmp_path / "data") as without_operator:
         plain = (await ask(without_operator, "GET", "/openapi.json")).json

@@ -22,9 +22,7 @@ from tests.testmode.conftest import Controlled, controlling, parked, webhook_for
 DAY = timedelta(days=1)
 
 
-async def test_an_advanced_clock_expires_sessions_and_sweeps_them_and_a_parked_poll_ends_with_its_own(
-    controlled: Controlled,
-) -> None:
+async def test_sessions_and_polls_end_with_an_advanced_clock(controlled: Controlled) -> None:
     session_id = await controlled.server.open_session()
     before = await controlled.control.clock.now()
     async with parked(controlled, f"/session/{session_id}?wait=20") as poll:
@@ -65,9 +63,7 @@ async def test_a_pause_that_a_service_asked_for_is_over(controlled: Controlled) 
     assert (early.delivered, late.delivered) == (0, 1)
 
 
-async def test_a_clock_stands_still_while_it_is_frozen_and_goes_on_from_where_it_is_set(
-    controlled: Controlled,
-) -> None:
+async def test_a_clock_stands_still_while_it_is_frozen(controlled: Controlled) -> None:
     moment = datetime(2027, 6, 1, 12, tzinfo=UTC)
     moved = await controlled.control.clock.set(moment, frozen=True)
     controlled.server.clock.advance(5)
@@ -179,9 +175,7 @@ async def test_the_routes_of_every_room_can_fail_by_their_names_or_requests(cont
         assert rule["route"] == route
 
 
-async def test_the_first_rule_that_applies_wins_and_the_control_routes_always_pass(
-    controlled: Controlled,
-) -> None:
+async def test_the_first_rule_that_applies_wins_and_control_routes_pass(controlled: Controlled) -> None:
     rules = [{"where": "request", "route": "hello", "status": 429, "times": 1}]
     await controlled.control.faults.set(rules)
     assert (await controlled.get("/info")).status == 200
@@ -224,9 +218,7 @@ ANSWERS = {
 
 
 @each_row("channel", ANSWERS)
-async def test_a_push_service_fails_in_its_own_words_with_a_status_or_without_an_answer(
-    controlled: Controlled, channel: str
-) -> None:
+async def test_a_push_service_fails_in_its_own_words(controlled: Controlled, channel: str) -> None:
     faults: list[tuple[dict[str, Any], str]] = [({"status": 503}, "failed"), ({"drop": True}, "failed")]
     answers = zip(ANSWERS[channel], ("gone", "failed", "refused", "blocked"), strict=True)
     faults += [({"answer": answer}, outcome) for answer, outcome in answers]  # a blocked channel stays so
@@ -278,9 +270,7 @@ async def test_a_node_that_is_away_and_a_node_that_refuses(tmp_path: Path) -> No
         assert await rpc.call("eth_gasPrice") == "0x3b9aca00"
 
 
-async def test_malformed_rules_change_nothing_and_wrong_names_are_answered_with_the_right_ones(
-    controlled: Controlled,
-) -> None:
+async def test_malformed_rules_change_nothing_and_are_told_the_right_names(controlled: Controlled) -> None:
     (before,) = await controlled.control.faults.set([{"where": "request", "route": "info", "status": 500}])
     request, dropped = {"where": "request", "status": 503}, {"where": "fcm", "drop": True}
     faults: list[tuple[Any, list[str], str]] = [

@@ -43,9 +43,7 @@ async def test_a_webhook_is_kept_with_headers_and_signature(tmp_path: Path) -> N
         assert sent.headers["webhook-signature"] == signature
 
 
-async def test_a_push_by_fcm_is_the_message_that_google_would_have_and_answers_the_request_that_waits(
-    controlled: Controlled,
-) -> None:
+async def test_a_push_by_fcm_is_the_message_that_google_would_have(controlled: Controlled) -> None:
     session_id = await registered(controlled, "fcm", "tokén of any form {}")
     waiting = asyncio.create_task(controlled.control.sent(channel="fcm", topic=session_id, wait=20))
     await until_waiting(controlled.server, 1)
@@ -59,9 +57,7 @@ async def test_a_push_by_fcm_is_the_message_that_google_would_have_and_answers_t
     assert (sent.topic, sent.outcome) == (session_id, "delivered")
 
 
-async def test_other_pushes_are_what_apple_and_a_service_worker_would_read_and_webhooks_of_devices(
-    controlled: Controlled,
-) -> None:
+async def test_other_pushes_are_what_their_receivers_would_read(controlled: Controlled) -> None:
     async with open_receiver() as receiver:
         sent = {}
         for name, channel in (("apn", "apns"), ("webpush", "webpush"), ("webhook", "webhook-push")):
@@ -121,9 +117,7 @@ async def test_requests_are_recorded_in_order_with_headers_and_bodies(controlled
     assert (unrouted.status, unrouted.route) == (404, "unrouted")
 
 
-async def test_a_long_poll_says_how_long_it_was_held_secrets_are_left_out_and_a_large_body_is_cut(
-    controlled: Controlled,
-) -> None:
+async def test_a_record_has_the_wait_no_secrets_and_a_cut_body(controlled: Controlled) -> None:
     session_id = await controlled.server.open_session()
     body, path = b'{"encryptionPayload": "%s"}' % (b"x" * 20_000), f"/session/{session_id}"
     async with parked(controlled, f"{path}?wait=20") as poll:
@@ -160,9 +154,7 @@ async def test_a_webhook_is_a_request_of_the_bridge(controlled: Controlled) -> N
         assert sent.summary == "the receiver answered 503"
 
 
-async def test_the_control_routes_are_not_recorded_and_who_waits_gets_the_next_exchange(
-    controlled: Controlled,
-) -> None:
+async def test_control_routes_are_not_recorded_and_a_wait_gets_what_comes(controlled: Controlled) -> None:
     queries = ["sent?channel=fmc", "sent?wait=soon", "sent?wait=-1", "traffic?after=x", "traffic?wait=x"]
     for query in queries:
         assert (await controlled.send("GET", f"/_test/{query}")).problem(400)["detail"], query

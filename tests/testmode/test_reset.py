@@ -68,9 +68,7 @@ async def test_the_rows_of_every_room_are_gone(tmp_path: Path) -> None:
         assert (await reader.ask("GET", "/subscriptions")).status == 401
 
 
-async def test_rate_limits_are_full_again_and_an_unlocked_account_is_locked_and_keeps_its_file(
-    tmp_path: Path,
-) -> None:
+async def test_rate_limits_are_full_and_an_unlocked_account_is_locked_again(tmp_path: Path) -> None:
     settings = {"quota_exempt": "none", "sessions_per_minute": 1, "sessions_burst": 1, "light_kdf": True}
     async with controlling(tmp_path / "data", **settings) as controlled:
         await controlled.server.open_session()
@@ -83,9 +81,7 @@ async def test_rate_limits_are_full_again_and_an_unlocked_account_is_locked_and_
         assert await rpc.call("eth_accounts") == [account]
 
 
-async def test_faults_records_and_the_set_clock_are_forgotten_and_a_parked_poll_is_answered(
-    controlled: Controlled,
-) -> None:
+async def test_faults_records_and_clock_are_forgotten_and_a_poll_answered(controlled: Controlled) -> None:
     before = await controlled.control.clock.now()
     session_id = await controlled.server.open_session()
     async with parked(controlled, f"/session/{session_id}?wait=20") as poll:

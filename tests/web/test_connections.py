@@ -75,9 +75,7 @@ async def test_exempt_clients_and_proxies_may_have_more(address: str) -> None:
         await server.until(lambda connections: connections.open == 0)
 
 
-async def test_refusals_are_a_line_soon_and_a_minute(
-    monkeypatch: pytest.MonkeyPatch, pass_time: PassTime
-) -> None:
+async def test_refusals_are_a_line_a_minute(monkeypatch: pytest.MonkeyPatch, pass_time: PassTime) -> None:
     monkeypatch.setattr(open_connections, "_SOON_SECONDS", 30)
     with capture_logs() as lines:
         async with guarded(greet, per_address=1, head_seconds=3_600) as server:
@@ -217,9 +215,7 @@ async def test_a_new_connection_is_served_when_all_others_are_busy() -> None:
                 assert (await everything_from(connection)).endswith(b"hello")
 
 
-async def test_an_unknown_aiohttp_is_found_out_and_serves_without_guard(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_unknown_aiohttp_is_found_out_and_not_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("_current_request", "_messages", "_request_count")
     assert aiohttp_internals.has_known_attributes(web.RequestHandler)
     assert not aiohttp_internals.has_known_attributes(type("Handler", (), dict.fromkeys(names)))

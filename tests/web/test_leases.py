@@ -90,9 +90,7 @@ async def left(url: str, limit: Limit, clock: ManualClock) -> int:
     return spend(limit, full_at_us, clock.now_us(), cost=0).remaining
 
 
-async def test_a_process_asks_once_for_many_and_without_the_database_lets_no_more_through(
-    url: str, processes: Processes, clock: ManualClock
-) -> None:
+async def test_a_process_asks_once_for_many(url: str, processes: Processes, clock: ManualClock) -> None:
     first = processes[0]
     one = await charged(first, REQUESTS)
     assert await left(url, REQUESTS, clock) == 98
@@ -148,9 +146,7 @@ async def test_costs_are_charged_wholly_or_not(url: str, processes: Processes, c
     assert await left(url, ALL, clock) == 0
 
 
-async def test_work_that_is_done_empties_a_bucket_with_too_few_tokens(
-    url: str, processes: Processes, clock: ManualClock
-) -> None:
+async def test_work_done_empties_a_bucket(url: str, processes: Processes, clock: ManualClock) -> None:
     first, second = processes
     await first.charge_costs([Cost("a", OWN, 700)])
     await second.charge_costs([Cost("a", OWN, 100)])
@@ -162,9 +158,7 @@ async def test_work_that_is_done_empties_a_bucket_with_too_few_tokens(
     assert await left(url, OWN, clock) == 0
 
 
-async def test_what_a_process_holds_for_a_transaction_is_not_covered_at_another(
-    url: str, processes: Processes, clock: ManualClock
-) -> None:
+async def test_what_one_holds_is_not_covered(url: str, processes: Processes, clock: ManualClock) -> None:
     first, second = processes
     own = [Cost("a", OWN, 600)]
     await first.hold(bytes_of(600))
@@ -179,7 +173,7 @@ async def test_what_a_process_holds_for_a_transaction_is_not_covered_at_another(
     assert await left(url, OWN, clock) == 400
 
 
-async def test_tokens_that_are_still_being_charged_are_not_there_any_more(
+async def test_tokens_being_charged_are_not_there(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, is_free, asked, cost = processes[0], asyncio.Event(), count(), [Cost("a", OWN, 400)]
@@ -268,9 +262,7 @@ def some_steps(
 @example_of(  # what the first gave back was below what the second holds
     steps=[(0, 1, 0), (1, 1, 0), (0, 0, 0), (2, 18, 7_000_000), (2, 1, 0), (2, 1, 0), (1, 1, 0), (1, 1, 0)],
 )
-def test_whatever_happens_one_bucket_would_have_let_it_through(
-    example: Example, steps: list[tuple[int, int, int]]
-) -> None:
+def test_one_bucket_would_have_let_it_through(example: Example, steps: list[tuple[int, int, int]]) -> None:
     limit, key = Limit("some-bytes", 20, 1_000_000), str(next(example.keys))
 
     async def go() -> None:
@@ -287,9 +279,7 @@ def test_whatever_happens_one_bucket_would_have_let_it_through(
 
 @given(steps=some_steps([0, 1, 1, 1, 2], [0, 1, 300_000, 2_000_000], least=1, most=30))
 @example_of(steps=[(0, 1, 1), (1, 1, 1), (2, 1, 1)])
-def test_of_a_bucket_that_fills_slowly_every_token_is_had(
-    example: Example, steps: list[tuple[int, int, int]]
-) -> None:
+def test_of_a_slow_bucket_every_token_is_had(example: Example, steps: list[tuple[int, int, int]]) -> None:
     limit, key = Limit("some-bytes", 20, HOUR_US), str(next(example.keys))
 
     async def had() -> int:

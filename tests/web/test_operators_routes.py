@@ -49,9 +49,7 @@ async def test_the_bearer_of_the_token_reads_the_metrics(server: RunningServer) 
         assert 'bridge_http_requests_total{route="unrouted",status="404"} 1.0\n' in answer.body.decode()
 
 
-async def test_every_other_authorization_has_an_equal_answer(
-    server: RunningServer, other_server: RunningServer
-) -> None:
+async def test_every_other_token_is_refused(server: RunningServer, other_server: RunningServer) -> None:
     nothing = (await metrics(server)).problem(401)
     right = f"Bearer {METRICS_TOKEN}"
     for authorizations in (
@@ -68,9 +66,7 @@ async def figures(server: RunningServer) -> str:
     return (await metrics(server, f"Bearer {METRICS_TOKEN}")).body.decode()
 
 
-async def test_the_build_is_named_and_every_figure_says_what_it_means(
-    server: RunningServer, tmp_path: Path
-) -> None:
+async def test_the_build_is_named_and_every_figure_explained(server: RunningServer, tmp_path: Path) -> None:
     text = await figures(server)
     numbers = rf'{{python="3\.[0-9.]+",sqlite="3\.[0-9.]+",version="{re.escape(VERSION)}"}}'
     assert re.search(rf"^bridge_build_info{numbers} 1\.0$", text, re.MULTILINE)

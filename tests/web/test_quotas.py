@@ -45,9 +45,7 @@ def limits_of(answer: Answer) -> tuple[str | None, ...]:
     return tuple(answer.headers.get(name) for name in ("Retry-After", "RateLimit", "RateLimit-Policy"))
 
 
-async def test_each_answer_tells_where_the_client_stands_and_capacity_comes_back_whatever_was_refused(
-    server: RunningServer,
-) -> None:
+async def test_answers_tell_where_the_client_stands_and_capacity_returns(server: RunningServer) -> None:
     answers = [await hello(server) for _ in range(4)]
 
     policy = '"requests";q=3;w=3'
@@ -64,9 +62,7 @@ async def test_each_answer_tells_where_the_client_stands_and_capacity_comes_back
         assert await spend(server, passed + 1) == [200] * passed + [429]
 
 
-async def test_requests_that_fail_are_charged_too_but_operators_routes_and_preflights_cost_nothing(
-    server: RunningServer,
-) -> None:
+async def test_failures_are_charged_but_neither_operators_nor_preflights(server: RunningServer) -> None:
     charged = [
         await ask(server, "PUT", "/session/a", b"{"),
         await ask(server, "GET", "/session/a"),
@@ -213,9 +209,7 @@ async def test_a_peer_that_is_no_proxy_is_not_believed(tmp_path: Path) -> None:
     assert beside == [200, 429]
 
 
-async def test_an_exempt_peer_that_forwards_without_being_trusted_is_mentioned_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_untrusted_proxy_is_mentioned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = CapturingLogger()
     monkeypatch.setattr(addresses, "log", log)
     async with running_server(tmp_path) as server:
@@ -241,9 +235,7 @@ def test_refusals_are_counted_of_so_many_addresses_and_shown_of_the_ten_with_the
         assert refusals.take() == (0, {})
 
 
-async def test_refused_addresses_are_logged_in_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_refused_addresses_are_one_log_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_REPORT_SECONDS", 0.05)
     with capture_logs() as lines:
         async with limited(tmp_path / "data", **_ONE_REQUEST) as server:

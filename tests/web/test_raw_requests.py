@@ -145,9 +145,7 @@ async def test_requests_in_one_piece_are_answered_in_their_order(server: Running
 
 @each_row("coding", [b"GZIP,chunked", b"identity, chunked"])
 @each_row(("method", "path"), [("PUT", "/session/{}"), ("GET", "/hello"), ("GET", "/nope")])
-async def test_a_body_in_another_transfer_coding_is_refused(
-    server: RunningServer, coding: bytes, method: str, path: str
-) -> None:
+async def test_other_coding_is_refused(server: RunningServer, coding: bytes, method: str, path: str) -> None:
     session_id = await server.open_session()
     chunks = b"1b\r\n" + b'{"encryptionPayload":"one"}' + b"\r\n0\r\n\r\n"
     head = f"{method} {path.format(session_id)} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -192,9 +190,7 @@ async def test_a_refusal_is_a_problem_that_does_not_name_the_software(
     assert not caplog.records
 
 
-async def test_each_refusal_has_its_own_id_ends_the_connection_and_may_be_read_by_any_origin(
-    server: RunningServer,
-) -> None:
+async def test_each_refusal_has_an_id_ends_the_connection_and_may_be_read(server: RunningServer) -> None:
     ids = set()
     for _ in range(2):
         async with raw_connection(server) as connection:
@@ -208,9 +204,7 @@ async def test_each_refusal_has_its_own_id_ends_the_connection_and_may_be_read_b
     assert "X-Request-ID" in answer.headers["Access-Control-Expose-Headers"]
 
 
-async def test_an_aiohttp_that_is_unknown_answers_in_its_own_words(
-    server: RunningServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unknown_aiohttp_answers(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
     log = CapturingLogger()
     monkeypatch.setattr(refusals, "log", log)
     monkeypatch.setattr(web.RequestHandler, "handle_error", lambda *_: None)
@@ -290,9 +284,7 @@ async def test_a_client_that_expected_to_be_asked_may_leave(
         ("http://evil.example", b"localhost", 405),
     ],
 )
-async def test_the_host_of_a_target_that_is_a_url_counts(
-    server: RunningServer, target: str, host: bytes, status: int
-) -> None:
+async def test_the_host_of_a_url_counts(server: RunningServer, target: str, host: bytes, status: int) -> None:
     body = b'{"jsonrpc":"2.0","id":1,"method":"eth_accounts","params":[]}'
     headers = (b"Content-Type: application/json", b"Connection: close")
     request = spell("POST", target, body, *headers).replace(b"bridge.example", host)

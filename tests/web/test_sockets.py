@@ -91,9 +91,7 @@ async def said(socket: aiohttp.ClientWebSocketResponse, count: int) -> list[str]
     return [await socket.receive_str(timeout=PATIENCE_SECONDS) for _ in range(count)]
 
 
-async def test_frames_wait_for_the_processing_of_earlier_ones(
-    party: Party, client: aiohttp.ClientWebSocketResponse
-) -> None:
+async def test_frames_wait_for_earlier_ones(party: Party, client: aiohttp.ClientWebSocketResponse) -> None:
     for text in ("a", "later", "b"):
         await client.send_str(text)
     await client.ping()
@@ -110,7 +108,7 @@ async def test_frames_wait_for_the_processing_of_earlier_ones(
 @pytest.mark.parametrize(
     ("text", "code"), [("refused", WSCloseCode.POLICY_VIOLATION), ("broken", WSCloseCode.INTERNAL_ERROR)]
 )
-async def test_an_error_closes_the_socket(
+async def test_an_error_closes_it(
     client: aiohttp.ClientWebSocketResponse, text: str, code: WSCloseCode
 ) -> None:
     await client.send_str("idle")
