@@ -135,7 +135,6 @@ async def test_other_accounts_are_closed(app: App, subscriber: InboxClient, othe
 
 async def test_devices_are_seen_by_their_account_only(inbox: InboxClient, other_inbox: InboxClient) -> None:
     device = (await inbox.add_device("webhook", URL)).json
-
     assert await other_inbox.devices() == []
     (await other_inbox.ask("DELETE", f"/devices/{device['id']}")).problem(404)
     assert (await other_inbox.add_device("webhook", URL)).json["id"] != device["id"]

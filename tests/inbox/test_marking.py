@@ -54,9 +54,7 @@ async def test_reads_are_counted_by_project_type_and_day(
 async def test_readers_that_race_are_counted_once(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, *titles_from(1, 20))
     ids = await subscriber.ids()
-
     answers = await asyncio.gather(*(subscriber.mark(ids[start:]) for start in range(20) for _ in range(3)))
-
     assert sum(answer.json["read"] for answer in answers) == 20
     assert figures(app.server) == [(20, 20, 0)]
 

@@ -79,7 +79,6 @@ async def test_pages_lose_and_repeat_nothing_while_others_arrive(app: App, subsc
 
 async def test_a_page_has_50_or_as_wanted(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, *titles_from(1, 100))
-
     for query, count in (("", 50), ("?limit=100", 100), ("?limit=99", 99), ("?limit=1", 1)):
         page = await subscriber.page(query)
         assert titles(page) == newest_first(1, 100)[:count]
@@ -213,9 +212,7 @@ async def test_all_waiters_are_woken(app: App, subscriber: InboxClient, other_in
     await other_inbox.subscribe(app.project_id)
     waiting = [begin(reader) for reader in (subscriber, other_inbox) for _ in range(50)]
     await until_waiting(app.server, 100)
-
     await app.notify([subscriber.account, other_inbox.account], title="n1")
-
     assert [titles((await answer).json) for answer in waiting] == [["n1"]] * 100
 
 

@@ -29,7 +29,6 @@ async def is_signed_in(server: RunningServer, token: str) -> bool:
 @pytest.mark.own_server
 async def test_a_nonce_is_letters_and_digits_and_never_the_same(server: RunningServer) -> None:
     answers = [await ask(server, "POST", "/inbox/nonce", body) for body in (None, b"{}", b"anything")]
-
     nonces = [answer.json["nonce"] for answer in answers]
     assert len(set(nonces)) == 3
     assert all(len(nonce) >= 17 and nonce.isascii() and nonce.isalnum() for nonce in nonces)
@@ -166,7 +165,6 @@ async def test_a_wrong_signature_is_refused_and_leaves_the_nonce(server: Running
 )
 async def test_a_message_has_its_time(server: RunningServer, name: str, offset_ms: int, status: int) -> None:
     answer = await log_in(server, WALLET, **{name: server.clock.now_ms() + offset_ms})
-
     assert answer.status == status
     if status == 400:
         assert pointers(answer.problem(400)) == ["#/message"]
@@ -176,9 +174,7 @@ async def test_every_fault_of_a_message_is_named_at_once(server: RunningServer) 
     now_ms = server.clock.now_ms()
     elsewhere = {"domain": "example.org", "uri": "https://example.org/"}
     times = {"issued_at_ms": now_ms + 10 * MINUTE_MS, "expires_at_ms": now_ms, "not_before_ms": now_ms + 1}
-
     answer = await log_in(server, WALLET, **elsewhere, **times)
-
     assert pointers(answer.problem(400)) == ["#/message"] * 5
 
 
@@ -229,7 +225,6 @@ async def test_a_token_lasts_until_it_expires_or_is_logged_out(server: RunningSe
 async def test_tokens_and_nonces_survive_a_restart(tmp_path: Path) -> None:
     async with running_server(tmp_path) as server:
         inbox, nonce, clock = await sign_in(server), await get_nonce(server), server.clock
-
     async with running_server(tmp_path, clock) as server:
         assert await is_signed_in(server, inbox.token)
         assert (await log_in(server, WALLET, nonce=nonce)).status == 200

@@ -207,9 +207,7 @@ async def test_a_token_that_another_process_has_ended_ends_its_streams() -> None
     hub = Hub()
     async with hub.opened(), hub.flowing() as (_, flow):
         await until_live(hub)
-
         hub.events.hear(SignedOut("01"))
-
         await asyncio.wait_for(flow, 60)
 
 

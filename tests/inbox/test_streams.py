@@ -41,7 +41,6 @@ async def test_an_event_equals_the_listed_notification(app: App, subscriber: Inb
 
 async def test_a_head_request_opens_no_stream(app: App, subscriber: InboxClient) -> None:
     answer = await subscriber.ask("HEAD", "/stream")
-
     assert (answer.status, answer.headers["Content-Type"], answer.body) == (200, "text/event-stream", b"")
     await until_open(app.server, 0)
 
@@ -61,7 +60,6 @@ async def test_a_stream_without_a_last_event_tells_only_what_comes_from_now_on(
     await send_numbered(app, subscriber, 1, 2)
     async with open_stream(subscriber, query, **headers) as stream:
         await send_numbered(app, subscriber, 3, 4)
-
         assert await stream.titles(2) == ["n3", "n4"]
 
 
@@ -81,7 +79,6 @@ async def test_a_stream_goes_on_after_the_last_event(app: App, subscriber: Inbox
 async def test_a_page_may_say_the_last_event_itself(app: App, subscriber: InboxClient) -> None:
     await send_numbered(app, subscriber, 1, 3)
     first_id = (await subscriber.ids())[-1]
-
     async with open_stream(subscriber, f"?last_event_id={first_id}") as stream:
         assert await stream.titles(2) == ["n2", "n3"]
 
@@ -96,7 +93,6 @@ async def test_every_stream_of_an_account_gets_every_notification(app: App, subs
     async with AsyncExitStack() as stack:
         streams = [await stack.enter_async_context(open_stream(subscriber)) for _ in range(10)]
         wanted = await send_numbered(app, subscriber, 1, 20)
-
         assert await asyncio.gather(*(stream.titles(20) for stream in streams)) == [wanted] * 10
 
 

@@ -102,9 +102,7 @@ async def test_unread_is_counted_by_project(server: RunningServer, app: App, sub
 
 async def test_a_deleted_project_disappears(app: App, subscriber: InboxClient) -> None:
     await app.notify([subscriber.account])
-
     await app.operator.projects.delete(app.project_id)
-
     assert await subscriber.overview() == {"subscriptions": [], "unsubscribed": []}
     assert await subscriber.ids() == []
     (await subscriber.subscribe(app.project_id)).problem(404)
@@ -112,7 +110,5 @@ async def test_a_deleted_project_disappears(app: App, subscriber: InboxClient) -
 
 async def test_the_spelling_that_subscribed_first_stays_listed(app: App, inbox: InboxClient) -> None:
     await app.subscribe(inbox.account.lower().replace("eip155:1:", "eip155:10:"))
-
     await inbox.subscribe(app.project_id)
-
     assert (await app.listing()).json == [inbox.account.replace("eip155:1:", "eip155:10:")]

@@ -43,7 +43,6 @@ def bearer(app: App) -> str:
 
 async def test_a_secret_that_is_no_text_is_wrong_and_the_refusal_names_the_project(app: App) -> None:
     request = spell("POST", app.paths["notify"], b"{}", b"Authorization: Bearer \xff\xfe")
-
     assert (await ask_raw(app.server, request)).problem(401)["detail"] == (
         f"The secret is wrong or revoked, or there is no project '{app.project_id}': "
         "send 'Authorization: Bearer SECRET'."
@@ -159,9 +158,7 @@ async def test_secret_that_ends_during_the_body_ends_the_request(app: App, endin
 
 def test_the_first_word_of_every_route_is_reserved(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, admin_token="operator", metrics_token="metrics")
-
     resources = build_app(settings).application.router.resources()
-
     words = {resource.canonical.split("/")[1] for resource in resources}
     assert {word for word in words if "{" not in word} - {""} <= RESERVED_PROJECT_IDS
 
@@ -170,5 +167,4 @@ def test_the_first_word_of_every_route_is_reserved(tmp_path: Path) -> None:
 def test_a_reserved_word_is_refused(project_id: str) -> None:
     with pytest.raises(InvalidInputError) as refusal:
         checked_project_id(project_id)
-
     assert "reserved" in refusal.value.detail

@@ -90,9 +90,7 @@ async def test_audiences_and_accounts_share_one_limit_and_dry_runs_have_another(
 
 async def test_a_dry_run_needs_no_id_and_changes_nothing(app: App) -> None:
     await app.subscribe(A, B, C)
-
     assert (await send(app, "all", DRY_RUN, notification_id=None)).json["sent"] == [A, B, C]
-
     assert look(app.server, "SELECT count(*) FROM notifications") == [(0,)]
 
 

@@ -64,7 +64,6 @@ CONTROLS = [0x00, 0x01, 0x08, 0x0B, 0x0C, 0x1B, 0x1F, 0x7F, 0x80, 0x85, 0x9F]
 )
 def test_line_breaks_and_tabs_are_spaces_within_a_text_and_other_marks_are_kept(sent: str, kept: str) -> None:
     content = read(of(title=sent, body=sent)).notification
-
     assert (content.title, content.body) == (kept, kept)
 
 
@@ -160,7 +159,6 @@ def test_a_url_that_can_be_opened_is_taken_as_it_is_and_any_other_is_refused(url
 )
 def test_misspelled_member_is_told_its_right_spelling(values: dict[str, Any], place: str, right: str) -> None:
     (fault,) = misspelled(NotifyShape, values)
-
     assert (fault.pointer, fault.detail) == (place, f"is not known: write {right}")
 
 
@@ -209,10 +207,8 @@ async def test_content_is_stored_as_written_but_for_line_breaks_and_tabs(app: Ap
 
 async def test_without_an_id_every_call_is_another_notification(app: App) -> None:
     await app.subscribe(WHO)
-
     for fields in (a_call(), a_call(), a_call(notification_id=None), a_call(notification_id=None)):
         assert (await app.post(fields)).json["sent"] == [WHO]
-
     assert set(look(app.server, "SELECT idempotency_key FROM notifications")) == {(None,)}
     assert look(app.server, "SELECT count(*) FROM deliveries") == [(4,)]
 

@@ -73,7 +73,6 @@ async def test_a_first_call_fixes_the_content_without_recipients_but_not_when_it
     (await app.notify([A], "x", type="nonsense", title="refused")).problem(400)
     assert (await app.notify([A], "x", title="first")).json["not_found"] == [A]
     await app.subscribe(A)
-
     assert (await app.notify([A], "x", title="second")).json == sent(A)
     assert titles(app, A) == ["first"]
 

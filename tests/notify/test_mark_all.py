@@ -50,9 +50,7 @@ async def test_a_later_call_of_a_marked_notification_reaches_others_unread(app: 
     await app.subscribe(A, B)
     await app.notify([A], "x")
     await marked(app)
-
     await app.notify([A, B], "x")
-
     assert await marked(app) == 1
 
 

@@ -62,7 +62,6 @@ def test_the_environment_chooses_the_endpoint_unless_one_is_set() -> None:
 def test_malformed_settings_are_refused_with_the_reason(complaint: str, changes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="the APNs settings are not usable") as caught:
         made(**changes)
-
     assert complaint in str(caught.value)
     assert PEM[40:60] not in str(caught.value)
 
@@ -85,7 +84,6 @@ async def test_provider_token_is_renewed_before_it_expires_and_not_too_often(apn
     for _ in range(24):  # four hours, with a push every ten minutes
         assert (await apns.push()).verdict is Verdict.DELIVERED
         apns.clock.advance(10 * MINUTE)
-
     assert len(apns.service.provider_tokens) == 6
 
 
@@ -94,7 +92,6 @@ async def test_many_pushes_make_one_new_provider_token(apns: Apns, minutes: floa
     await apns.push()
     apns.clock.advance(minutes * MINUTE)
     apns.service.script.extend([refusal("ExpiredProviderToken")] * refused)
-
     assert await apns.push_many(100) == [DELIVERED] * 100
     assert len(apns.service.provider_tokens) == 2
 
@@ -129,7 +126,6 @@ async def test_a_renewal_that_comes_too_early_for_apple_is_a_failure_that_waits(
 async def test_a_key_that_apple_does_not_know_blocks(wrong: dict[str, Any]) -> None:
     async with opened_apns(**wrong) as apns:
         outcome = await apns.push()
-
         assert outcome.verdict is Verdict.BLOCKED
         assert outcome.reason.endswith("InvalidProviderToken: check the key, the key id and the team id")
         assert apns.service.received == []
@@ -239,7 +235,6 @@ async def test_every_message_has_ids_of_its_own_that_fit_whatever_its_id_is(apns
 @each_row(("ttl", "sent"), [(-5, "0"), (60, "1800000060")])
 async def test_push_expires_with_its_time_to_live(apns: Apns, ttl: int, sent: str) -> None:
     await apns.push(notice=replace(NOTICE, ttl_seconds=ttl))
-
     assert apns.service.received[-1].headers["apns-expiration"] == sent
 
 
@@ -317,16 +312,13 @@ async def test_retry_after_of_apns_is_kept_for_the_device_or_the_service(
     apns: Apns, reason: str, headers: dict[str, str], asked: float | None, about_all: bool
 ) -> None:
     apns.service.otherwise = refusal(reason, **headers)
-
     outcome = await apns.push()
-
     assert (outcome.retry_after_seconds, outcome.about_lane) == (asked, about_all)
 
 
 @each_row("body", [b"", b"[]", b'{"reason": 5}', b'{"reason": "hush hush"}'])
 async def test_an_answer_that_makes_no_sense_is_a_failure(apns: Apns, body: bytes) -> None:
     apns.service.otherwise = lambda _, stream: stream.respond(500, {}, body)
-
     assert await apns.push() == Outcome(Verdict.FAILED, "APNs answered 500", 500)
 
 
@@ -339,7 +331,6 @@ async def test_a_token_without_form_is_dead_and_a_notice_without_json_a_failure(
 async def test_a_device_token_is_16_to_128_bytes_in_hexadecimal(apns: Apns) -> None:
     for token in (APNS_TOKEN.upper(), "ab" * 16, "ab" * 128):
         assert apns.provider.checked_token(token) == token.lower()
-
     for token in ("ab" * 15, "a" * 63, "g" * 64, "ab" * 129, APNS_TOKEN + "\n"):
         with pytest.raises(ValueError, match="in hexadecimal"):
             apns.provider.checked_token(token)

@@ -26,17 +26,14 @@ async def begun(apns: Apns, count: int) -> list[asyncio.Task[Outcome]]:
 async def test_many_pushes_are_under_way_at_once(apns: Apns) -> None:
     await apns.push()
     pushes = await begun(apns, 200)
-
     for stream in reversed(apns.service.held):
         taken(apns.service, stream)
-
     assert await asyncio.gather(*pushes) == [DELIVERED] * 200
 
 
 async def test_no_more_streams_are_opened_than_the_service_allows() -> None:
     async with opened_apns(max_streams=7) as apns:
         assert await apns.push_many(100) == [DELIVERED] * 100
-
         assert apns.service.most_at_once <= 7
         assert len(apns.service.connections) == 1
 
@@ -139,7 +136,6 @@ async def test_a_connection_that_breaks_under_many_loses_none_of_them(apns: Apns
 
 async def test_a_service_that_breaks_off_every_time_is_a_failure_in_the_end(apns: Apns) -> None:
     apns.service.otherwise = abort
-
     assert await apns.push() == Outcome(Verdict.FAILED, "the connection was closed before an answer")
     assert len(apns.service.connections) == 3
 
@@ -172,7 +168,6 @@ async def test_pushes_that_wait_for_their_turn_move_to_the_fresh_connection() ->
         await apns.push()
         (first,) = await go_away_under_way(apns, 0, held=1)
         waiting = [asyncio.create_task(apns.push()) for _ in range(5)]
-
         assert await asyncio.gather(first, *waiting) == [DELIVERED] * 6
 
 
@@ -203,10 +198,8 @@ async def test_a_huge_answer_is_cut_and_its_stream_reset(apns: Apns) -> None:
 
 async def test_bodies_wait_for_the_windows_of_the_service(apns: Apns) -> None:
     await apns.push()
-
     large = replace(NOTICE, data={"text": "x" * 3_800})
     pushes = [apns.push(f"{number:064x}", large) for number in range(200)]
-
     assert await asyncio.gather(*pushes) == [DELIVERED] * 200
 
 
@@ -251,9 +244,7 @@ async def test_a_server_that_accepts_and_says_nothing_is_given_up_in_time_by_all
 
 async def test_closing_ends_what_is_under_way(apns: Apns) -> None:
     (push,) = await begun(apns, 1)
-
     await apns.provider.__aexit__(None, None, None)
-
     assert await push == Outcome(Verdict.FAILED, "the client was closed")
     assert len(apns.service.connections) == 1
 

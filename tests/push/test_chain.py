@@ -86,7 +86,6 @@ async def test_each_call_is_pushed_once(push: PushClient, receiver: WebhookRecei
 async def test_the_session_ends_its_pushes(push: PushClient, receiver: WebhookReceiver, topic: str) -> None:
     async with push.server.client.delete(f"{push.server.url}/session/{topic}") as response:
         assert response.status == 200
-
     assert push.webhooks() == []
 
 

@@ -18,7 +18,6 @@ FIELDS = ["bridge", "topic", "type", "token", "peerName", "language"]
 async def test_registering_answers_success_and_pushing_in_both_spellings(push: PushClient) -> None:
     registered = await push.register(platform="an unknown field")
     pushed = await push.push()
-
     assert (registered.status, registered.body) == (200, b'{"success":true}')
     assert (pushed.status, pushed.body) == (200, b'{"success":true,"successs":true}')
     assert {each.headers["Content-Type"] for each in (registered, pushed)} == {"application/json"}
@@ -81,7 +80,6 @@ async def test_field_has_a_greatest_length(push: PushClient, field: str, most: i
 async def test_the_topic_of_a_push_is_a_string_that_can_be_registered(push: PushClient) -> None:
     for fields in ({}, {"topic": 7}, {"topic": ""}, {"topic": "a" * (LONGEST_TOPIC + 1)}):
         assert pointers((await push.post("/push", fields)).problem(400)) == ["#/topic"]
-
     for topic in ("é" * LONGEST_TOPIC, "\u0000", "a/b?c"):
         assert (await push.register(topic=topic)).status == 200
         assert (await push.push(topic)).status == 200
@@ -111,7 +109,6 @@ async def test_types_in_any_case_and_by_their_old_name(connected: PushClient, se
 @pytest.mark.own_server
 async def test_unconfigured_type_is_refused_with_the_list_of_types(push: PushClient, name: str) -> None:
     problem = (await push.register(type=name)).problem(400)
-
     assert pointers(problem) == ["#/type"]
     assert problem["errors"][0]["detail"] == "is not a configured type: choose from log, webhook"
 

@@ -234,7 +234,5 @@ async def test_push_of_a_new_call_counts_for_its_caller(tmp_path: Path) -> None:
 async def test_a_notification_counts_to_its_project(app: App, subscriber: InboxClient) -> None:
     devices = [(await subscriber.add_device("webhook", f"{NOWHERE}/{number}")).json for number in range(2)]
     await subscriber.add_device("fcm", FCM_TOKEN)
-
     await app.notify([subscriber.account])
-
     assert await senders_of_webhooks(app.server) == [(None, app.project_id, each["id"]) for each in devices]

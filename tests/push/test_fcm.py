@@ -75,7 +75,6 @@ def test_a_file_without_a_key_id_will_do(key_id: object) -> None:
 def test_malformed_file_is_refused_with_the_reason(complaint: str, changes: dict[str, object]) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is looked at below
         ServiceAccount.parse(file(**changes))
-
     assert complaint in str(caught.value)
     assert PEM[40:60] not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -188,9 +187,7 @@ async def test_every_fcm_answer_has_its_outcome_and_its_retry_after_is_for_the_d
     answer: FcmAnswer, verdict: Verdict, pause: float | None, about_all: bool, fcm: Fcm
 ) -> None:
     fcm.service.otherwise = answer
-
     outcome = await fcm.push()
-
     assert (outcome.verdict, outcome.retry_after_seconds, outcome.about_lane) == (verdict, pause, about_all)
     assert outcome.reason.startswith("FCM answered ")
     assert FCM_TOKEN not in outcome.reason
@@ -255,7 +252,6 @@ async def test_a_notice_without_json_is_a_failure_and_a_data_key_of_fcm_kills_no
 async def test_a_registration_token_is_1_to_4096_printable_ascii_characters(fcm: Fcm) -> None:
     for token in ("a", FCM_TOKEN, "x" * 4_096):
         assert fcm.provider.checked_token(token) == token
-
     for token in ("", "a b", "a\n", "ä", "x" * 4_097):
         with pytest.raises(ValueError, match="1 to 4096 printable ASCII characters"):
             fcm.provider.checked_token(token)

@@ -123,7 +123,6 @@ def test_unknown_language_is_english(sent: str) -> None:
 @example("-" * 100_000, "\u200d\U0001f1e6" * 100_000)
 def test_any_two_strings_give_one_line_that_can_be_sent(language: str, name: str) -> None:
     text = request_text(language, name)
-
     assert text.encode()
     assert len(text.splitlines()) == 1
     assert len(text) < 128
@@ -184,7 +183,6 @@ CUT = [
 @each_row(("letters", "rest", "left"), CUT)
 def test_a_long_name_is_cut_between_characters(letters: int, rest: str, left: str) -> None:
     whole, kept = "a" * letters + rest, "a" * letters + left + "\u2026"
-
     assert shown_name("a" * 64) == "a" * 64
     assert shown_name(whole) == kept
     assert request_text("en", whole) == f"New request from {kept}"
@@ -206,7 +204,6 @@ def test_a_name_is_isolated_where_it_may_run_the_other_way_and_always_in_right_t
 )
 def test_no_name_can_close_or_open_an_isolate_of_its_own(tag: str, name: str) -> None:
     text = request_text(tag, name)
-
     assert text.count(FSI) == text.count(PDI) <= 1
     assert not set(text) & set("\u2066\u2067\u202a\u202b\u202c\u202d\u202e")
 

@@ -21,10 +21,8 @@ from tests.support.webhook_receiver import WebhookReceiver, hang
 @each_row("channel", SERVICES)
 async def test_the_device_has_the_text(connected: PushClient, services: PushServices, channel: str) -> None:
     await connected.register(type=channel, token=services.token(channel), peerName="Börse", language="de-AT")
-
     for message_id in ("msg_2KWPBgLlAfxdpx2AI54pPJ85f4W", "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W", "other"):
         assert (await connected.push(message_id=message_id)).status == 200
-
         shown = services.shown(channel)[-1]
         assert shown == Shown(message_id, "Börse", "Neue Anfrage von Börse", None)
 
@@ -48,10 +46,8 @@ async def test_webhook_gets_the_documented_fields(push: PushClient, receiver: We
 
 async def test_the_log_shows_the_text_for_development(push: PushClient) -> None:
     await push.register(type="log", language="nl")
-
     with capture_logs() as logs:
         await push.push(message_id="msg_1")
-
     (line,) = [line for line in logs if line["event"] == "device_notified"]
     assert (line["message_id"], line["title"], line["text"]) == ("msg_1", "Dapp", "Nieuw verzoek van Dapp")
 
@@ -118,9 +114,7 @@ async def test_a_webhook_at_a_private_address_is_refused(tmp_path: Path, receive
     async with running_server(tmp_path) as server:
         push = PushClient(server)
         await push.register(type="webhook", token=receiver.url())
-
         (await push.push()).problem(502)
-
     assert receiver.requests == []
 
 

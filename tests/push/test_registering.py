@@ -75,9 +75,7 @@ async def test_a_topic_with_as_many_webhooks_as_it_may_have_takes_no_registratio
     async with running_server(tmp_path, max_topic_webhooks=1) as server:
         push = PushClient(server)
         await push.post("/subscribe", {"topic": TOPIC, "webhook": "https://a.example/"})
-
         (await push.register()).problem(409)
-
         assert push.registrations() == []
 
 

@@ -198,7 +198,6 @@ async def test_a_token_endpoint_that_refuses_the_account_blocks_and_trouble_is_a
 async def test_an_assertion_that_google_does_not_take_blocks(wrong: dict[str, Any]) -> None:
     async with opened_fcm(**wrong) as fcm:
         outcome = await fcm.push()
-
         assert outcome.verdict is Verdict.BLOCKED
         assert "invalid_grant (the key was deleted" in outcome.reason
         assert "this machine's clock is wrong" in outcome.reason
@@ -238,9 +237,7 @@ async def test_closing_gives_up_a_renewal_that_is_under_way(fcm: Fcm) -> None:
     fcm.service.token_script.append(hang)
     waiting = asyncio.create_task(fcm.push())
     await until_asked(fcm, 1)
-
     await fcm.provider.__aexit__(None, None, None)
-
     assert await waiting == Outcome(Verdict.FAILED, "the provider was closed")
 
 
@@ -305,7 +302,6 @@ def test_a_new_pair_is_ready_to_paste_and_shows_no_private_key() -> None:
 def test_malformed_private_key_is_refused_without_quoting_it(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason) as caught:
         read_private_key(text)
-
     assert not text or text not in str(caught.value)
 
 

@@ -264,6 +264,5 @@ def test_retry_after_is_read_and_too_much_and_not_now_are_said_for_all_subscript
 )
 def test_refused_tokens_and_other_keys(known: bytes | None, code: int, body: bytes, verdict: Verdict) -> None:
     outcome = judged(code, body, known)
-
     assert (outcome.verdict, outcome.status) == (verdict, code)
     assert ("vapid_subject" in outcome.reason) is (verdict is Verdict.BLOCKED)

@@ -180,7 +180,6 @@ def test_the_example_of_the_rfc_comes_out_byte_for_byte() -> None:
 @given(some.binary(max_size=3_900), some.integers(0, 93))
 def test_a_browser_reads_what_was_sent(plaintext: bytes, padding_bytes: int) -> None:
     body = sealed(plaintext, padding_bytes)
-
     assert BROWSER.decrypt(body) == plaintext
     assert len(body) == 86 + len(plaintext) + padding_bytes + 17
 
