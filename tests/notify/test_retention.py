@@ -17,7 +17,7 @@ from bridge_server.notify.models import Notification, NotifyRequest, Outdated
 from bridge_server.notify.service import NotificationLifetimes, Notifications
 from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.projects.caip10 import parse_account
-from bridge_server.projects.models import NO_FIGURES, Project, Publisher, ReadFigures, TypeId
+from bridge_server.projects.models import NO_FIGURES, Publisher, ReadFigures, TypeId
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.database import Row, Statement, Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
@@ -58,8 +58,8 @@ class Room:
     publisher: Publisher
 
     @property
-    def project(self) -> Project:
-        return self.publisher.project
+    def project_id(self) -> str:
+        return self.publisher.project.project_id
 
     async def send(
         self,
@@ -72,12 +72,6 @@ class Room:
         keys = {spelled: parse_account(spelled).key for spelled in wanted}
         request = NotifyRequest(content, notification_id, keys)
         assert await self.publishing.notify(publisher or self.publisher, request) == {}
-
-    async def another_publisher(self, *subscribed: str) -> Publisher:
-        """Another project, to which these accounts are subscribed."""
-        publisher = await create(self.operator, "Other")
-        await subscribe(self.operator, publisher.project.project_id, subscribed)
-        return publisher
 
     async def read_by_user(self, spelled: str, sending: int) -> None:
         """As an inbox does: the delivery and the figures."""
@@ -140,7 +134,7 @@ class Room:
 
     async def figures(self) -> ReadFigures:
         today = day_of(self.clock.now_ms())
-        days = await self.operator.projects.figures(self.project.project_id, 0, today)
+        days = await self.operator.projects.figures(self.project_id, 0, today)
         return sum((day.figures for day in days), NO_FIGURES)
 
 
@@ -153,14 +147,14 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
     lifetimes = NotificationLifetimes(1000 * READ_KEPT, 1000 * UNREAD_KEPT, 1000 * 30 * DAY)
     publishing = Notifications(NotifyStore(database), clock, limits, lifetimes)
     async with operator_beside(Settings(data_dir=file.parent), clock) as operator, database.opened():
-        publisher = await create(operator, "App")
-        await subscribe(operator, publisher.project.project_id, [A, B, C, D])
-        yield Room(clock, database, publishing, operator, publisher)
+        yield Room(clock, database, publishing, operator, await create(operator, "App", A, B, C, D))
 
 
-async def create(operator: OperatorServices, name: str) -> Publisher:
+async def create(operator: OperatorServices, name: str, *subscribed: str) -> Publisher:
+    """A project with a type, to which these accounts are subscribed."""
     project, secret = await operator.projects.create(name)
     await operator.projects.add_type(project.project_id, "News", NEWS)
+    await subscribe(operator, project.project_id, subscribed)
     return Publisher(project, digest(secret.secret))
 
 
@@ -249,9 +243,9 @@ async def test_idempotency_keys_and_their_recipients_are_never_deleted(room: Roo
 
 async def test_thousands_go_slice_after_slice_and_leave_nothing_behind(room: Room) -> None:
     everybody = accounts(1_700)
-    await subscribe(room.operator, room.project.project_id, everybody)
-    for start in (0, 1_200):
-        await room.send(*everybody[start : start + 1_200])
+    await subscribe(room.operator, room.project_id, everybody)
+    await room.send(*everybody[:1_200])
+    await room.send(*everybody[1_200:])
     await room.send(A)
     room.clock.advance(DAY)
     await room.send(A)
@@ -264,9 +258,9 @@ async def test_thousands_go_slice_after_slice_and_leave_nothing_behind(room: Roo
 
 
 async def test_lapsed_notifications_count_in_their_own_project_type_and_day(room: Room) -> None:
-    await room.operator.projects.add_type(room.project.project_id, "Offers", OFFERS)
-    await subscribe(room.operator, room.project.project_id, [A, B, C])
-    other, today = await room.another_publisher(A, B, C), day_of(room.clock.now_ms())
+    await room.operator.projects.add_type(room.project_id, "Offers", OFFERS)
+    await subscribe(room.operator, room.project_id, [A, B, C])
+    other, today = await create(room.operator, "Other", A, B, C), day_of(room.clock.now_ms())
     await room.send(A, B, C, publisher=other)
     await room.publishing.mark_all_as_read(other)
     await room.send(C, publisher=other)
@@ -312,14 +306,14 @@ async def test_after_a_wrong_clock_nothing_goes_before_its_time_and_nothing_read
 
 async def test_a_deleted_project_leaves_nothing_behind(room: Room) -> None:
     everybody = accounts(1_100)
-    await subscribe(room.operator, room.project.project_id, everybody)
+    await subscribe(room.operator, room.project_id, everybody)
     await room.send(A, notification_id="first")
     await room.send(*everybody[:600], notification_id="x")
     await room.send(*everybody[600:])
-    other = await room.another_publisher(A)
+    other = await create(room.operator, "Other", A)
     await room.send(A, publisher=other)
 
-    await room.operator.projects.delete(room.project.project_id)
+    await room.operator.projects.delete(room.project_id)
     async for _ in room.slices(room.operator.projects.sweep):
         assert await room.database.read("PRAGMA foreign_key_check") == []
         assert await room.database.read(EMPTIED) == []
