@@ -1,6 +1,7 @@
 """Programs of Debian's packages that a test starts on free ports of this machine; a dapp and a wallet."""
 
 import asyncio
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,19 +13,17 @@ import pytest
 from bridge_server.kit.client import Dapp, Wallet
 
 _STOP_SECONDS = 60.0
-_PLACES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""nginx is not on the path of every user."""
 
 
 def path_of(program: str) -> str | None:
-    """Where the program is; None if it is not installed."""
-    return shutil.which(program) or shutil.which(program, path=_PLACES)
+    """Where the program is; None if it is not installed. nginx is not on the path of every user."""
+    places = f"{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin"
+    return shutil.which(program, path=places)
 
 
 def needs(program: str) -> pytest.MarkDecorator:
     """The mark of tests that are skipped without the program."""
-    reason = f"needs {program}: scripts/system-packages"
-    return pytest.mark.skipif(path_of(program) is None, reason=reason)
+    return pytest.mark.skipif(path_of(program) is None, reason=f"needs {program}: scripts/system-packages")
 
 
 @contextmanager
@@ -47,17 +46,14 @@ def running(
             process.wait(_STOP_SECONDS)
 
 
-# A dapp and a wallet over a server that was installed somehow.
-
-
 _ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
-_PAIRING_SECONDS = 240
+ANSWERED = "0x5f1c"
 
 
 async def pair_over(url: str) -> str:
-    """Pair, call and answer; returns what the dapp is answered."""
+    """Pair over a server that was installed somehow, call and answer; returns what the dapp is answered."""
     async with (
-        asyncio.timeout(_PAIRING_SECONDS),
+        asyncio.timeout(240),
         Dapp(url, name="Example Dapp") as dapp,
         Wallet.from_uri(dapp.uri) as wallet,
     ):
@@ -65,8 +61,5 @@ async def pair_over(url: str) -> str:
         await dapp.approval()
         asked = asyncio.create_task(dapp.call("personal_sign", ["0x68656c6c6f", _ACCOUNT]))
         async with aclosing(wallet.calls()) as calls:
-            await wallet.answer(await anext(calls), "0x5f1c")
+            await wallet.answer(await anext(calls), ANSWERED)
         return str(await asked)
-
-
-ANSWERED = "0x5f1c"

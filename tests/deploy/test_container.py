@@ -96,9 +96,7 @@ def image(tmp_path: Path) -> Image:
 
 @slow
 @pytest.mark.timeout(_SECONDS)
-async def test_the_lines_of_the_dockerfile_make_a_server_that_says_whether_it_is_healthy(
-    image: Image, tmp_path: Path
-) -> None:
+async def test_the_dockerfile_makes_a_server_with_a_health_check(image: Image, tmp_path: Path) -> None:
     data = image.environment["BRIDGE_DATA_DIR"]
     program = [str(image.root / "opt" / "bridge-server" / "bin" / image.commands["ENTRYPOINT"][0])]
     assert image.commands["CMD"] == ["serve"]

@@ -168,9 +168,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory, built: Path) -> Path:
     return folder / "bin"
 
 
-def test_a_suite_uses_the_wheel_and_its_fixtures_beside_web3_and_eth_account(
-    built: Path, tools: Path, tmp_path: Path
-) -> None:
+def test_a_suite_uses_the_wheel_beside_web3_and_eth_account(built: Path, tools: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     python, libraries = tools / "python", ("web3", "eth-account")
     # uv, for pip takes six times as long.

@@ -183,9 +183,7 @@ async def test_everything_that_waits_for_25_seconds_stays_open(proxy: Proxy, ser
         assert await waiting == b'{"encryptionPayload":"approval"}'
 
 
-async def test_limits_count_the_client_and_not_the_proxy_nor_what_a_client_says(
-    proxy: Proxy, request: pytest.FixtureRequest
-) -> None:
+async def test_limits_count_the_client_not_the_proxy(proxy: Proxy, request: pytest.FixtureRequest) -> None:
     number = list(_PROXIES).index(request.node.callspec.params["proxy"])
     async with proxy.client(f"127.0.1.{number}") as client, proxy.client(f"127.0.2.{number}") as neighbour:
         asked = [await _status(client, proxy) for _ in range(_BURST + 1)]

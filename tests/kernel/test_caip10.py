@@ -127,9 +127,7 @@ ethereum_ids = st.builds(
 
 @given(st.text() | near_ids | ethereum_ids | st.from_regex(ACCOUNT, fullmatch=True))
 @example(f"eip155:1:{ADDRESS}")
-def test_exactly_what_the_grammar_allows_is_accepted_and_keeps_its_key_when_it_is_parsed_again(
-    text: str,
-) -> None:
+def test_exactly_what_the_grammar_allows_is_accepted_and_keeps_its_key(text: str) -> None:
     if is_account(text):
         account = parse_account(text)
         assert account.key == account_key(text)

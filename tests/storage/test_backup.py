@@ -31,9 +31,7 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "copy.sqlite3"
 
 
-async def test_a_backup_under_load_holds_everything_that_was_answered_before_it(
-    server: RunningServer, target: Path
-) -> None:
+async def test_a_backup_under_load_holds_what_was_answered(server: RunningServer, target: Path) -> None:
     answered: list[str] = []
     enough = asyncio.Event()
 
@@ -63,9 +61,7 @@ async def test_a_backup_under_load_holds_everything_that_was_answered_before_it(
     assert before <= {name for (name,) in with_calls}
 
 
-def test_a_database_that_another_program_holds_is_copied_for_its_owner_only_whatever_its_name(
-    database: Path, tmp_path: Path, target: Path
-) -> None:
+def test_a_held_database_is_copied_for_its_owner_only(database: Path, tmp_path: Path, target: Path) -> None:
     with locked(database):
         size = backup(database, target)
     assert size == target.stat().st_size > 0
@@ -78,9 +74,7 @@ def test_a_database_that_another_program_holds_is_copied_for_its_owner_only_what
     assert ask(odd / "copy.sqlite3", "SELECT name FROM notes") == [("kept",)]
 
 
-def test_a_copy_that_cannot_be_made_is_an_error_that_says_why_and_changes_nothing(
-    database: Path, tmp_path: Path, target: Path
-) -> None:
+def test_a_copy_that_cannot_be_made_changes_nothing(database: Path, tmp_path: Path, target: Path) -> None:
     precious, text, damaged = [tmp_path / name for name in ("precious", "text.sqlite3", "header.sqlite3")]
     precious.write_text("precious")
     text.write_bytes(b"this is not a database, and never was one. " * 100)
@@ -111,7 +105,7 @@ def test_a_copy_that_does_not_pass_its_check_is_not_kept(database: Path, target:
     assert not list(target.parent.glob("copy*"))
 
 
-def test_of_two_copies_to_one_name_the_second_is_refused_and_the_first_is_whole(
+def test_the_first_of_two_copies_is_kept(
     database: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check, sizes = backup_module._check, []
@@ -132,9 +126,7 @@ def test_of_two_copies_to_one_name_the_second_is_refused_and_the_first_is_whole(
     assert list(target.parent.glob("copy*")) == [target]
 
 
-def test_what_a_killed_process_left_is_removed_and_what_a_living_one_writes_is_not(
-    database: Path, target: Path
-) -> None:
+def test_what_a_killed_process_left_is_removed_and_nothing_else(database: Path, target: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     removed = [f"{target.name}{number}.partial" for number in (f".{ended.pid}", f".{os.getpid()}", "")]

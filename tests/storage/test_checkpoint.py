@@ -71,7 +71,7 @@ async def test_the_log_is_used_over_again_and_so_stays_short(database: SqliteDat
     assert database.figures()["log_bytes"] < (60 + tries) * MEGABYTE
 
 
-async def test_the_log_is_truncated_after_a_while_without_writes(
+async def test_the_log_is_truncated_at_rest(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "_QUIET_SECONDS", 0.05)
@@ -81,7 +81,7 @@ async def test_the_log_is_truncated_after_a_while_without_writes(
     assert database.path.stat().st_size >= MEGABYTE
 
 
-async def test_no_write_waits_for_a_checkpoint_that_a_reader_stops(
+async def test_a_reader_stops_no_write(
     monkeypatch: pytest.MonkeyPatch, eager: None, tmp_path: Path, events: Events
 ) -> None:
     """Another program reads the state of one moment, as a backup does."""
@@ -100,7 +100,7 @@ async def test_no_write_waits_for_a_checkpoint_that_a_reader_stops(
         await eventually(lambda: database.figures()["log_bytes"] == 0)
 
 
-async def test_a_log_that_never_comes_to_rest_is_begun_anew_all_the_same(
+async def test_a_log_without_rest_is_begun_anew(
     monkeypatch: pytest.MonkeyPatch, database: SqliteDatabase
 ) -> None:
     monkeypatch.setattr(sqlite, "_ALARMING_BYTES", 2 * MEGABYTE)

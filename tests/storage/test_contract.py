@@ -50,9 +50,7 @@ async def write_at_once(database: Database, count: int) -> list[Any]:
     return await asyncio.gather(*writes, return_exceptions=True)
 
 
-async def test_a_transaction_is_sent_the_rows_of_what_it_asks_and_sees_its_own_changes(
-    database: Database,
-) -> None:
+async def test_a_transaction_is_sent_rows_and_sees_its_own_changes(database: Database) -> None:
     def work() -> Transaction[list[object]]:
         before = yield Statement(TEXT, ("a",))
         written = yield Statement("INSERT INTO notes (name, text) VALUES (?, ?) RETURNING name", ("a", "x"))
@@ -61,9 +59,7 @@ async def test_a_transaction_is_sent_the_rows_of_what_it_asks_and_sees_its_own_c
     assert await database.transaction(work) == [[], [("a",)], [("x",)]]
 
 
-async def test_a_statement_for_each_of_many_parameters_says_how_many_rows_it_changed(
-    database: Database,
-) -> None:
+async def test_a_statement_for_many_parameters_counts_changed_rows(database: Database) -> None:
     def work() -> Transaction[int]:
         ((changed,),) = yield ForEach(PUT, [(f"{number}", "x") for number in range(5)])
         yield Touched(("note", "0"))
@@ -112,7 +108,7 @@ async def test_a_value_comes_back_as_it_was(database: Database, column: str, val
 
 
 @each_row("bad", FAILING)
-async def test_a_transaction_that_fails_raises_why_and_changes_nothing(
+async def test_a_failing_transaction_changes_nothing(
     database: Database, heard: list[Key], bad: Begin
 ) -> None:
     await clear(database)
@@ -128,9 +124,7 @@ async def test_a_transaction_that_fails_raises_why_and_changes_nothing(
 
 
 @each_row(("bad", "place"), product(FAILING, [0, 1, 2]))
-async def test_a_failing_transaction_harms_none_that_share_its_commit(
-    database: Database, heard: list[Key], bad: Begin, place: int
-) -> None:
+async def test_a_failure_harms_no_other(database: Database, heard: list[Key], bad: Begin, place: int) -> None:
     await clear(database)
     heard.clear()
     begins = [put("a", "1"), put("b", "2")]
@@ -144,9 +138,7 @@ async def test_a_failing_transaction_harms_none_that_share_its_commit(
     assert heard == [("note", "a"), ("note", "b")]
 
 
-async def test_of_many_at_once_exactly_the_failing_ones_are_left_out(
-    database: Database, heard: list[Key]
-) -> None:
+async def test_of_many_at_once_only_failing_ones_are_left_out(database: Database, heard: list[Key]) -> None:
     begins = [FAILING[number % 5] if number % 3 == 0 else put(f"{number:03}", "x") for number in range(300)]
     outcomes = await asyncio.gather(*map(database.transaction, begins), return_exceptions=True)
 
@@ -213,9 +205,7 @@ def few_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"bridge_server.storage.{driver}._WAITING_WRITES_LIMIT", 10)
 
 
-async def test_more_writes_than_may_wait_are_refused_and_the_others_are_stored(
-    few_may_wait: None, database: Database
-) -> None:
+async def test_more_writes_than_may_wait_are_refused(few_may_wait: None, database: Database) -> None:
     outcomes = await write_at_once(database, 11)
 
     assert outcomes[:10] == ["x"] * 10
@@ -243,9 +233,7 @@ async def test_a_read_that_is_not_sql_fails_alone(database: Database) -> None:
     assert (before, after) == ([(1,)], [(2,)])
 
 
-async def test_reads_that_began_before_a_commit_do_not_keep_later_ones_in_the_past(
-    database: Database,
-) -> None:
+async def test_reads_begun_before_a_commit_keep_no_later_ones_in_the_past(database: Database) -> None:
     for number in range(40):
         earlier = [asyncio.create_task(text_of(database, "a")) for _ in range(100)]
         await turn(number % 5)

@@ -44,9 +44,7 @@ def open_directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_a_server_that_is_given_an_open_directory_says_that_it_is_private_now(
-    open_directory: Path,
-) -> None:
+async def test_a_server_in_an_open_directory_says_that_it_is_private_now(open_directory: Path) -> None:
     with capture_logs() as events:
         async with running_server(open_directory):
             pass
@@ -56,9 +54,7 @@ async def test_a_server_that_is_given_an_open_directory_says_that_it_is_private_
 
 
 @each_row("name", [".", "lock"])
-def test_a_command_that_looks_whether_a_server_runs_does_not_keep_one_from_starting(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_command_that_looks_for_a_server_lets_one_start(tmp_path: Path, name: str) -> None:
     starts = []
 
     def start() -> None:
@@ -87,9 +83,7 @@ def test_a_lock_file_that_was_deleted_lets_no_second_server_in(tmp_path: Path) -
     assert not is_held(tmp_path)
 
 
-def test_a_lock_file_that_is_deleted_before_it_is_locked_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_file_deleted_too_early_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock, flock, deleted = tmp_path / "lock", fcntl.flock, list[bytes]()
 
     def flock_of_a_deleted_file(descriptor: int, operation: int) -> None:
@@ -106,9 +100,7 @@ def test_a_lock_file_that_is_deleted_before_it_is_locked_is_made_again(
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_a_file_system_that_locks_no_directories_has_the_lock_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_directory_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flock = fcntl.flock
 
     def flock_of_files(descriptor: int, operation: int) -> None:

@@ -66,9 +66,7 @@ async def test_postgres_takes_every_statement(prepared: Callable[[str], Awaitabl
     assert len(STATEMENTS) > 250
 
 
-async def test_results_have_the_columns_that_sqlite_gives_and_no_type_of_another_kind(
-    prepared: Callable[[str], Awaitable[Any]], tmp_path: Path
-) -> None:
+async def test_results_are_those_of_sqlite(prepared: Callable[[str], Awaitable[Any]], tmp_path: Path) -> None:
     different, foreign = {}, {}
     migrate(tmp_path / "bridge.sqlite3", packaged_migrations())
     with closing(sqlite3.connect(tmp_path / "bridge.sqlite3")) as lite:
@@ -87,9 +85,7 @@ async def test_results_have_the_columns_that_sqlite_gives_and_no_type_of_another
     assert (different, foreign) == ({}, {})
 
 
-async def test_parameters_are_as_many_as_in_the_rooms_and_of_their_types(
-    prepared: Callable[[str], Awaitable[Any]],
-) -> None:
+async def test_parameters_are_those_of_the_rooms(prepared: Callable[[str], Awaitable[Any]]) -> None:
     """A number beyond 2^31, which a client chooses, would be refused where SQLite only finds nothing."""
     different, foreign = {}, {}
     short: dict[str, list[int]] = {}

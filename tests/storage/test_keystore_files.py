@@ -56,9 +56,7 @@ def names(path: Path) -> Sequence[str]:
     return sorted(file.name for file in path.iterdir())
 
 
-def test_a_written_file_is_named_as_geth_names_it_is_its_owners_and_is_read_by_another_instance(
-    tmp_path: Path,
-) -> None:
+def test_a_written_file_is_named_as_by_geth_private_and_read_by_others(tmp_path: Path) -> None:
     path = tmp_path / "made" / "keystore"
     directory, another = KeystoreFiles(path, ManualClock()), KeystoreFiles(path, ManualClock())
     directory.write(ADDRESS, key_file(1))
@@ -92,7 +90,7 @@ def test_a_file_of_a_killed_writer_does_no_harm(directory: KeystoreFiles, path: 
     assert len(names(path)) == 1
 
 
-def test_a_file_that_appears_or_goes_is_noticed_at_once(
+def test_files_that_come_or_go_are_noticed(
     directory: KeystoreFiles, path: Path, seconds: list[float]
 ) -> None:
     seen = [directory.addresses()]
@@ -104,7 +102,7 @@ def test_a_file_that_appears_or_goes_is_noticed_at_once(
     assert [*seen, directory.addresses()] == [[], [ADDRESS], [ADDRESS, OTHER], [OTHER]]
 
 
-def test_a_file_that_appears_within_the_directorys_tick_is_noticed(
+def test_a_file_within_the_tick_is_noticed(
     directory: KeystoreFiles, path: Path, seconds: list[float]
 ) -> None:
     ns = path.stat().st_mtime_ns
@@ -115,9 +113,7 @@ def test_a_file_that_appears_within_the_directorys_tick_is_noticed(
     assert directory.addresses() == [ADDRESS]
 
 
-def test_a_file_that_is_copied_slowly_is_found_when_it_is_whole(
-    directory: KeystoreFiles, path: Path, seconds: list[float]
-) -> None:
+def test_a_slow_copy_is_found_when_whole(directory: KeystoreFiles, path: Path, seconds: list[float]) -> None:
     (path / "key").write_bytes(key_file(1)[:100])
     seen = [directory.addresses()]
     seconds.append(1100.0)
@@ -129,9 +125,7 @@ def test_a_file_that_is_copied_slowly_is_found_when_it_is_whole(
     assert [*seen, directory.addresses()] == [[], [], [ADDRESS]]
 
 
-def test_files_are_in_the_order_of_their_names_and_the_first_of_an_account_counts(
-    directory: KeystoreFiles, path: Path
-) -> None:
+def test_files_are_ordered_and_the_first_of_an_account_counts(directory: KeystoreFiles, path: Path) -> None:
     for name, number in (("c", 1), ("b", 2), ("a", 1)):
         (path / name).write_bytes(key_file(number))
     assert directory.addresses() == [ADDRESS, OTHER]

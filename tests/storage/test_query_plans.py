@@ -151,9 +151,7 @@ def steps(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from steps(each)
 
 
-async def test_no_table_is_read_as_a_whole_and_a_sweep_reads_only_what_it_may_delete(
-    postgres: PostgresServer,
-) -> None:
+async def test_no_table_is_read_whole_and_a_sweep_reads_what_it_deletes(postgres: PostgresServer) -> None:
     read, walked = {}, {}
     async with connected(await postgres.database("bridge")) as connection:
         await connection.execute(_PLANNER_SETTINGS)

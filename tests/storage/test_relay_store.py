@@ -77,9 +77,7 @@ async def sweep(store: RelayStore, now_ms: int) -> None:
     await Sweeper(sweeps, ManualClock(now_ms), interval_seconds=1).sweep()
 
 
-async def test_a_new_session_has_none_of_the_calls_of_an_ended_one(
-    rooms: Database, store: RelayStore
-) -> None:
+async def test_a_new_session_has_no_calls_of_an_ended_one(rooms: Database, store: RelayStore) -> None:
     async def counts() -> list[Value]:
         return [(await rooms.read(f"SELECT count(*) FROM {table}"))[0][0] for table in ("sessions", "calls")]
 
@@ -99,9 +97,7 @@ async def test_a_new_session_has_none_of_the_calls_of_an_ended_one(
     assert await counts() == [0, 0]
 
 
-async def test_a_session_renewed_after_it_was_found_expired_is_kept(
-    rooms: Database, store: RelayStore
-) -> None:
+async def test_a_session_renewed_after_it_expired_is_kept(rooms: Database, store: RelayStore) -> None:
     session_id = SessionId("session")
     await store.create_session(session_id, SESSIONS_END_MS)
     call_id = await add_call(store, session_id, "call", CALLS_END_MS)
@@ -151,9 +147,7 @@ async def test_a_row_that_is_prolonged_while_it_is_swept_stays(postgres: Postgre
 
 
 @each_row("has_one_before", [False, True])
-async def test_a_call_whose_status_is_stored_while_it_is_swept_stays(
-    postgres: PostgresServer, has_one_before: bool
-) -> None:
+async def test_a_call_answered_while_swept_stays(postgres: PostgresServer, has_one_before: bool) -> None:
     url = await postgres.database("bridge")
     answer, sweep = translated(relay_sql.UPSERT_STATUS), translated(OVERRIDES[relay_sql.SWEEP_CALL])
     async with connected(url) as answering, connected(url) as sweeping, connected(url) as watching:
@@ -197,9 +191,7 @@ async def add_session(store: RelayStore) -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3, 5, 10, 30, 100, 300])
-async def test_a_poll_for_a_status_ends_though_the_deleting_client_left(
-    store: RelayStore, heard: list[Key], turns: int
-) -> None:
+async def test_polls_end_though_the_client_left(store: RelayStore, heard: list[Key], turns: int) -> None:
     await add_session(store)
     heard.clear()
     ending = asyncio.ensure_future(store.delete_session(SESSION, now_ms=0))
@@ -210,9 +202,7 @@ async def test_a_poll_for_a_status_ends_though_the_deleting_client_left(
     await eventually(lambda: {key for kind, key in heard if kind == "status"} == set(CALLS))
 
 
-async def test_a_poll_for_a_status_ends_though_the_database_fails_midway(
-    rooms: Database, store: RelayStore, heard: list[Key]
-) -> None:
+async def test_polls_end_though_writes_fail(rooms: Database, store: RelayStore, heard: list[Key]) -> None:
     await add_session(store)
     heard.clear()
 

@@ -47,9 +47,7 @@ async def kept(database: Database) -> tuple[list[Row], list[str]]:
     return await database.read("SELECT device_id FROM devices ORDER BY id"), [str(row[0]) for row in messages]
 
 
-async def test_a_device_that_is_removed_is_owed_nothing_and_its_dead_letters_stay(
-    database: Database, events: Events
-) -> None:
+async def test_a_removed_device_is_owed_only_its_dead_letters(database: Database, events: Events) -> None:
     published: list[DomainEvent] = []
     events.subscribe(OutboxChanged, published.append)
     devices = DeviceStore(database)
@@ -63,8 +61,6 @@ async def test_a_device_that_is_removed_is_owed_nothing_and_its_dead_letters_sta
     assert published == [OutboxChanged(pending=-2)]
 
 
-async def test_of_a_device_that_is_found_dead_the_message_that_found_it_is_left_to_be_settled(
-    database: Database,
-) -> None:
+async def test_the_message_that_finds_a_device_dead_is_left_to_be_settled(database: Database) -> None:
     await DeviceStore(database).forget(OLD, "fcm:old", "old.1")
     assert await kept(database) == ([("other",)], ["old.0", "old.1"])

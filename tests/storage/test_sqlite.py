@@ -62,9 +62,7 @@ async def test_a_commit_that_is_refused_announces_and_stores_nothing_and_the_nex
     assert heard == [("note", "a")]
 
 
-async def test_a_lock_that_is_let_go_in_time_is_waited_for_while_reads_go_on(
-    database: SqliteDatabase, file: Path
-) -> None:
+async def test_a_lock_is_waited_for_while_reads_go_on(database: SqliteDatabase, file: Path) -> None:
     await database.transaction(put("a", "old"))
     with locked(file):
         write = asyncio.ensure_future(database.transaction(put("a", "new")))
@@ -84,9 +82,7 @@ async def test_leaving_commits_what_is_still_queued(file: Path, events: Events) 
     assert ask(file, "SELECT count(*) FROM notes") == [(600,)]
 
 
-async def test_a_commit_hook_is_called_before_every_commit_and_its_transaction_is_part_of_it(
-    database: SqliteDatabase,
-) -> None:
+async def test_the_transaction_of_a_commit_hook_is_part_of_each_commit(database: SqliteDatabase) -> None:
     hooks = iter([put("hook first", "text"), None, put("hook third", "text")])
     database.add_commit_hook(lambda: next(hooks))
     for name in "abc":
@@ -98,7 +94,7 @@ async def test_a_commit_hook_is_called_before_every_commit_and_its_transaction_i
 
 
 @each_row("other", [put("b", "text"), fail_after_writing], ids=["good", "run again one by one"])
-async def test_all_transactions_of_a_commit_that_does_not_fit_fail_and_leave_nothing(
+async def test_a_commit_that_does_not_fit_fails(
     database: SqliteDatabase, heard: list[Key], other: Begin
 ) -> None:
     def limit_pages() -> Transaction[None]:
@@ -128,9 +124,7 @@ async def test_all_transactions_of_a_commit_that_does_not_fit_fail_and_leave_not
         *((code, None) for code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT)),
     ],
 )
-def test_a_failure_that_passes_is_answered_as_unavailable_and_a_lasting_one_is_not(
-    code: int, reason: str | None
-) -> None:
+def test_a_failure_that_passes_is_told_from_a_lasting_one(code: int, reason: str | None) -> None:
     error = sqlite3.OperationalError("it failed")
     error.sqlite_errorcode = code
     found = passing_failure(error)
@@ -208,9 +202,7 @@ async def looked_up(database: SqliteDatabase, sql: str = TEXT, *parameters: str)
     return found[0]
 
 
-async def test_a_look_up_sees_every_commit_and_changes_nothing_and_leaves_failures_to_a_reader(
-    looking: SqliteDatabase,
-) -> None:
+async def test_a_look_up_sees_every_commit_and_changes_nothing(looking: SqliteDatabase) -> None:
     for number in range(50):
         await looking.transaction(put("a", str(number)))
         assert await looked_up(looking, TEXT, "a") == [(str(number),)]
@@ -220,9 +212,7 @@ async def test_a_look_up_sees_every_commit_and_changes_nothing_and_leaves_failur
     assert await text_of(looking, "a") == "49"
 
 
-async def test_after_a_long_look_up_the_next_ones_are_left_to_readers_for_a_while(
-    looking: SqliteDatabase,
-) -> None:
+async def test_after_a_long_look_up_readers_have_the_next_ones(looking: SqliteDatabase) -> None:
     numbers = "(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 300000)"
     assert await looked_up(looking, f"WITH RECURSIVE numbers {numbers} SELECT count(*) FROM numbers") == [
         (300_000,)

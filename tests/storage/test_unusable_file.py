@@ -43,9 +43,7 @@ async def is_ready(server: RunningServer) -> bool:
 # A file that another program holds
 
 
-async def test_while_the_file_is_locked_each_write_and_readiness_are_503_and_nothing_is_stored(
-    impatient: None, tmp_path: Path
-) -> None:
+async def test_a_locked_file_is_503_and_stores_nothing(impatient: None, tmp_path: Path) -> None:
     async with running_server(tmp_path / "data") as server:
         bridge = BridgeClient(server)
         session_id = await bridge.open_session()
@@ -78,9 +76,7 @@ async def test_while_the_file_is_locked_each_write_and_readiness_are_503_and_not
         assert [(await each()).status for each in writes[:4]] == [200] * 4
 
 
-async def test_a_server_whose_database_is_locked_stops_without_a_complaint(
-    impatient: None, tmp_path: Path
-) -> None:
+async def test_a_server_with_a_locked_database_stops(impatient: None, tmp_path: Path) -> None:
     with ExitStack() as until_the_end:
         async with running_server(tmp_path / "data", quota_exempt=()) as server:
             until_the_end.enter_context(locked(server.settings.database_file))
@@ -100,9 +96,7 @@ SPOILED: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.own_server
 @pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
-async def test_writes_and_readiness_are_503_from_then_on(
-    server: RunningServer, spoil: Callable[[Path], object]
-) -> None:
+async def test_writes_are_503_from_then_on(server: RunningServer, spoil: Callable[[Path], object]) -> None:
     session_id = await server.open_session()
     spoil(server.settings.database_file)
 
@@ -189,9 +183,7 @@ async def test_what_adds_data_is_refused_with_advice_and_reads_deletions_and_swe
         await eventually(is_ready_without_a_but)
 
 
-async def test_by_default_there_is_no_limit_and_a_server_that_starts_over_its_limit_is_full_at_once(
-    tmp_path: Path,
-) -> None:
+async def test_no_limit_by_default_and_a_server_over_its_limit_is_full(tmp_path: Path) -> None:
     async with running_server(tmp_path / "data", metrics_token=METRICS_TOKEN) as server:
         session_id = await server.open_session()
         metrics = await ask(server, "GET", "/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"})
@@ -201,9 +193,7 @@ async def test_by_default_there_is_no_limit_and_a_server_that_starts_over_its_li
         assert (await ask(server, "DELETE", f"/session/{session_id}")).status == 200
 
 
-async def test_waiting_transactions_are_refused_once_others_fill_the_database(
-    tmp_path: Path, events: Events
-) -> None:
+async def test_waiting_transactions_are_refused_once_full(tmp_path: Path, events: Events) -> None:
     def add() -> Transaction[None]:
         yield Statement("INSERT INTO notes (data) VALUES (?)", (bytes(10_000),))
 
@@ -233,9 +223,7 @@ def full_disk(server: WatchedServer) -> Iterator[None]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
-async def test_a_full_disk_makes_writes_unavailable_and_every_answered_write_is_on_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_full_disk_loses_no_answered_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):  # its data would not fit either
         monkeypatch.delenv(name, raising=False)
     answered: list[str] = []

@@ -71,9 +71,7 @@ async def send(store: TransactionStore, *names: str) -> None:
         await store.accept(TransactionId(name), 1)
 
 
-async def test_gaps_are_filled_first_and_accounts_and_chains_have_nonces_of_their_own(
-    store: TransactionStore,
-) -> None:
+async def test_gaps_are_filled_first_for_each_account_and_chain(store: TransactionStore) -> None:
     for nonce in (0, 1, 3):
         await reserve(store, f"given-{nonce}", nonce)
     assert [await store.next_nonce(CHAIN, ALICE, lowest) for lowest in (0, 2, 3, 4)] == [2, 2, 4, 4]
@@ -173,7 +171,7 @@ async def test_transactions_are_moved_unless_their_state_has_changed(store: Tran
         (TransactionEvent.SET_BACK, 0),
     ],
 )
-async def test_a_nonce_is_taken_while_its_transaction_lives(
+async def test_nonces_that_are_free(
     store: TransactionStore, event: TransactionEvent, next_nonce: int
 ) -> None:
     await send(store, "one")

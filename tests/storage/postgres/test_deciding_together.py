@@ -105,7 +105,7 @@ ATTEMPTED: dict[str, tuple[Attempt, int]] = {
 
 
 @each_row(("attempt", "most"), ATTEMPTED.values(), ids=ATTEMPTED)
-async def test_two_processes_together_add_no_more_than_one_may(
+async def test_two_processes_add_no_more_than_one_may(
     furnished: Processes, attempt: Attempt, most: int
 ) -> None:
     attempts = [attempt(furnished[number % 2], number) for number in range(ATTEMPTS)]
@@ -133,9 +133,7 @@ async def test_nobody_stays_signed_in_after_all_are_signed_out(processes: Proces
     assert scalar(int, await processes[0].read("SELECT count(*) FROM console_sessions")) == 0
 
 
-async def test_an_account_is_sent_no_more_than_its_bucket_holds_and_numbers_of_sendings_rise(
-    furnished: Processes,
-) -> None:
+async def test_an_account_is_sent_what_its_bucket_holds_and_sendings_rise(furnished: Processes) -> None:
     first, second = furnished
     new = NewSubscription(Account("a1", "a1"), None)
     await SubscriptionStore(first).subscribe(PROJECT, [new], 1, _no_message)
@@ -160,9 +158,7 @@ async def test_an_account_is_sent_no_more_than_its_bucket_holds_and_numbers_of_s
         assert await up_to(newest) == count
 
 
-async def test_a_message_that_its_receivers_acknowledge_in_two_processes_at_once_is_settled(
-    processes: Processes,
-) -> None:
+async def test_a_message_acknowledged_in_two_processes_at_once_is_settled(processes: Processes) -> None:
     one, two = (IrnStore(process, Unlimited(), Unlimited(), RULES.notice) for process in processes)
     topic, clients = Topic("t1"), (ClientKey("c1"), ClientKey("c2"))
 

@@ -68,7 +68,7 @@ async def write_and_read(database: PostgresDatabase) -> None:
     assert not database.last_commit_failed
 
 
-async def test_transactions_under_way_when_the_connection_ends_are_refused_and_not_stored(
+async def test_transactions_cut_off_are_refused(
     database: PostgresDatabase, url: str, heard: list[Key]
 ) -> None:
     def work() -> Transaction[None]:
@@ -100,7 +100,7 @@ async def test_transactions_under_way_when_the_connection_ends_are_refused_and_n
     assert await names(database) == ["after"]
 
 
-async def test_a_commit_that_never_arrived_is_refused_and_one_whose_answer_was_lost_is_stored(
+async def test_lost_commits_and_answers(
     behind_either: PostgresDatabase, proxy: CuttingProxy, heard: list[Key]
 ) -> None:
     proxy.cut_before(b"COMMIT")
@@ -122,9 +122,7 @@ async def test_a_commit_that_never_arrived_is_refused_and_one_whose_answer_was_l
     assert await names(behind_either) == ["after", "b"]
 
 
-async def test_a_commit_that_was_given_up_fails_when_it_arrives_late(
-    behind_pooler: PostgresDatabase, proxy: CuttingProxy, url: str
-) -> None:
+async def test_a_late_commit_fails(behind_pooler: PostgresDatabase, proxy: CuttingProxy, url: str) -> None:
     proxy.keep(b"COMMIT")
     with pytest.raises(UnavailableError, match="Nothing was stored"):
         await behind_pooler.transaction(put("late", "text"))
@@ -155,9 +153,7 @@ async def test_a_database_that_stays_away_during_a_commit_leaves_the_outcome_ope
     await write_and_read(behind_proxy)
 
 
-async def test_a_row_that_was_removed_comes_back_with_the_next_commit(
-    database: PostgresDatabase, url: str
-) -> None:
+async def test_a_removed_row_comes_back_with_the_next_commit(database: PostgresDatabase, url: str) -> None:
     await database.transaction(put("a", "text"))
     async with connected(url) as other:
         await other.execute("DELETE FROM processes")
@@ -166,7 +162,7 @@ async def test_a_row_that_was_removed_comes_back_with_the_next_commit(
     assert await database.read("SELECT written FROM processes WHERE lane = 0") == [(2,)]
 
 
-async def test_a_turn_that_another_process_has_for_long_is_refused(
+async def test_a_turn_of_another_process(
     short_lock_waits: None, database: PostgresDatabase, url: str
 ) -> None:
     turn = Turn("thing", "1")
@@ -181,7 +177,7 @@ async def test_a_turn_that_another_process_has_for_long_is_refused(
         assert await database.transaction(put("a", "text"), turns=Turns((turn,))) == "text"
 
 
-async def test_a_statement_that_takes_too_long_is_refused(
+async def test_too_long_a_statement_is_refused(
     monkeypatch: pytest.MonkeyPatch, url: str, events: Events
 ) -> None:
     def work() -> Transaction[None]:
@@ -200,9 +196,7 @@ async def test_a_statement_that_takes_too_long_is_refused(
         await write_and_read(database)
 
 
-async def test_the_loser_of_a_race_is_run_again_and_finds_what_the_winner_wrote(
-    database: PostgresDatabase, url: str
-) -> None:
+async def test_the_loser_of_a_race_finds_what_the_winner_wrote(database: PostgresDatabase, url: str) -> None:
     def add_unless_there() -> Transaction[str]:
         found = yield Statement("SELECT text FROM notes WHERE name = ?", ("a",))
         if found:
@@ -222,7 +216,7 @@ async def test_the_loser_of_a_race_is_run_again_and_finds_what_the_winner_wrote(
     assert database.figures()["runs_again"] == 1
 
 
-async def test_a_batch_with_more_turns_than_the_server_has_locks_for_is_run_in_halves(
+async def test_a_batch_without_enough_locks(
     database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server's error is real, and its table of locks is not filled: other tests use it."""
@@ -240,9 +234,7 @@ async def test_a_batch_with_more_turns_than_the_server_has_locks_for_is_run_in_h
     assert not database.last_commit_failed
 
 
-async def test_a_transaction_that_lost_a_race_is_tried_again_and_one_that_the_server_refuses_is_not(
-    database: PostgresDatabase,
-) -> None:
+async def test_lost_races_are_tried_again_and_refusals_are_not(database: PostgresDatabase) -> None:
     async with connected(database.url) as other:
         await other.execute(
             "CREATE OR REPLACE FUNCTION raise_error(code text) RETURNS int LANGUAGE plpgsql"
@@ -267,9 +259,7 @@ async def test_a_transaction_that_lost_a_race_is_tried_again_and_one_that_the_se
     assert await names(database) == []
 
 
-async def test_a_statement_prepared_before_a_migration_is_prepared_anew(
-    database: PostgresDatabase, url: str
-) -> None:
+async def test_a_statement_is_prepared_anew_after_a_migration(database: PostgresDatabase, url: str) -> None:
     everything = "SELECT * FROM events"
 
     def work() -> Transaction[list[tuple[object, ...]]]:

@@ -56,9 +56,7 @@ async def test_an_exception_of_a_transaction_reaches_its_caller_as_it_is(databas
     assert not database.last_commit_failed
 
 
-async def test_a_commit_is_handed_on_once_its_events_are_published_also_after_a_listener_that_fails(
-    database: PostgresDatabase, heard: list[Key]
-) -> None:
+async def test_commits_are_handed_on_after_their_events(database: PostgresDatabase, heard: list[Key]) -> None:
     commits: list[tuple[int, int, list[DomainEvent], int]] = []
 
     def fail(*_: object) -> None:

@@ -113,9 +113,7 @@ async def test_nothing_begins_that_could_outlast_the_lease_until_it_is_renewed(f
     assert first.leases.tenure(HOOK) == tenure
 
 
-async def test_a_destination_that_is_not_in_use_is_given_up(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_destination_not_in_use_is_given_up(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes_module, "_IDLE_SECONDS", 0.01)
 
     async def leased() -> list[str]:
@@ -309,9 +307,7 @@ async def test_sweepers_of_two_processes_take_turns(sweepers: Sequence[PostgresD
     assert most == 1
 
 
-async def test_a_process_that_loses_its_connection_loses_the_hold(
-    sweepers: Sequence[PostgresDatabase],
-) -> None:
+async def test_a_process_without_connection_loses_the_hold(sweepers: Sequence[PostgresDatabase]) -> None:
     first, second = sweepers
     async with sweeper_hold(first)():
         assert first.ear is not None

@@ -56,9 +56,7 @@ async def refusal_of(url: str, tmp_path: Path) -> str:
     return said
 
 
-async def test_a_server_on_an_empty_database_makes_its_tables_and_lets_go_of_it_and_a_command_does_not(
-    bare: str, tmp_path: Path
-) -> None:
+async def test_a_server_makes_the_tables_and_a_command_does_not(bare: str, tmp_path: Path) -> None:
     with pytest.raises(DatabaseRefusedError, match="has no tables: start the server"):
         async with operations(Settings(data_dir=tmp_path, database=bare), may_create=False):
             pass
@@ -87,9 +85,7 @@ async def test_no_server_there(tmp_path: Path) -> None:
     assert "sesame" not in said
 
 
-async def test_a_user_without_permission_or_with_too_few_connections(
-    postgres: PostgresServer, weak_user: str, tmp_path: Path
-) -> None:
+async def test_permissions_and_connections(postgres: PostgresServer, weak_user: str, tmp_path: Path) -> None:
     said = await refusal_of(weak_user, tmp_path)
     assert "permission denied" in said
     assert "must be allowed to create tables" in said
@@ -100,7 +96,7 @@ async def test_a_user_without_permission_or_with_too_few_connections(
     assert "allows 2 connections, and each process of the server needs 9" in said
 
 
-async def test_a_newer_schema_or_an_older_server(
+async def test_a_newer_schema_or_old_server(
     bare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with connected(bare) as connection:
@@ -147,9 +143,7 @@ async def test_another_encoding(postgres: PostgresServer, tmp_path: Path) -> Non
         (TimeoutError(), "does not answer", True),
     ],
 )
-def test_errors_of_the_server_and_the_network_have_texts_and_some_pass(
-    error: Exception, said: str, passes: bool
-) -> None:
+def test_errors_of_server_and_network_have_texts(error: Exception, said: str, passes: bool) -> None:
     with (
         pytest.raises(DatabaseRefusedError, match=said) as caught,
         refusals.refusals_explained("postgresql://b:c@h/d"),
@@ -184,9 +178,7 @@ async def test_config_check_and_doctor_connect(bare: str, tmp_path: Path) -> Non
 _RETURN_SECONDS = 60
 
 
-async def test_a_server_whose_database_is_away_stops_in_time(
-    cluster: PostgresCluster, tmp_path: Path
-) -> None:
+async def test_a_server_without_its_database_stops(cluster: PostgresCluster, tmp_path: Path) -> None:
     async with asyncio.timeout(120):
         async with running_server(tmp_path / "data", database=cluster.url()) as server:
             await server.open_session()
@@ -203,9 +195,7 @@ async def until_readiness(server: RunningServer, status: int, said: bytes) -> No
     await eventually(is_said, _RETURN_SECONDS)
 
 
-async def test_a_standby_at_the_address_of_the_database_is_named_and_serves_once_it_is_promoted(
-    cluster: PostgresCluster, tmp_path: Path
-) -> None:
+async def test_a_standby_is_named_and_serves_once_promoted(cluster: PostgresCluster, tmp_path: Path) -> None:
     with (cluster.data / "postgresql.conf").open("a") as options:
         options.write("wal_level = replica\n")
     await asyncio.to_thread(cluster.stop)
