@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.ethereum import rlp
-from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import (
     MAX_CHAIN_ID,
     AccessListEntry,
@@ -44,7 +43,6 @@ from tests.ethereum.vectors import (
 from tests.ethereum.vectors import changed as changed_raw
 from tests.support.rows import each_row
 
-KEY = SigningKey(b"\x46" * 32)
 TO = "0x" + "35" * 20
 LEGACY = LegacyTransaction(chain_id=1, nonce=9, gas_price=20 * 10**9, gas=21_000, to=TO, value=10**18)
 WITH_LIST = AccessListTransaction(chain_id=1, nonce=0, gas_price=1, gas=21_000, to=None, data=b"\xfe")
@@ -62,12 +60,8 @@ any_fields: dict[str, st.SearchStrategy[Any]] = {
     "value": uint256,
     "data": st.binary(max_size=100),
 }
-access_lists = st.lists(
-    st.builds(
-        AccessListEntry, addresses, st.lists(st.binary(min_size=32, max_size=32), max_size=3).map(tuple)
-    ),
-    max_size=3,
-).map(tuple)
+storage_keys = st.lists(st.binary(min_size=32, max_size=32), max_size=3).map(tuple)
+access_lists = st.lists(st.builds(AccessListEntry, addresses, storage_keys), max_size=3).map(tuple)
 transactions = st.one_of(
     st.builds(LegacyTransaction, **any_fields, gas_price=uint256),
     st.builds(AccessListTransaction, **any_fields, gas_price=uint256, access_list=access_lists),
@@ -129,29 +123,26 @@ def test_transactions_are_signed_as_another_implementation_signs_them(vector: di
     assert read.sender == key_of(vector).address.lower()
 
 
-@given(transactions)
-def test_a_signed_transaction_is_read_with_its_fields(transaction: Transaction) -> None:
-    raw, transaction_hash, _ = sign_transaction(transaction, KEY)
+@given(transactions, st.integers(1, MAX_CHAIN_ID))
+def test_a_signed_transaction_is_read_with_its_fields_and_is_another_one_on_another_chain(
+    transaction: Transaction, chain_id: int
+) -> None:
+    raw, transaction_hash, digest = sign_transaction(transaction, SIGNER)
 
     read = read_raw_transaction(raw)
 
-    assert (read.type, read.hash, read.sender) == (transaction.type, transaction_hash, KEY.address.lower())
+    assert (read.type, read.hash, read.sender) == (transaction.type, transaction_hash, SIGNER.address.lower())
     for field in ("chain_id", "nonce", "gas", "to", "value", "data"):
         assert getattr(read, field) == getattr(transaction, field)
     assert read.access_list == getattr(transaction, "access_list", ())
+    fees: tuple[int, int | None]
     if isinstance(transaction, FeeMarketTransaction):
-        assert read.max_fee_per_gas == transaction.max_fee_per_gas
-        assert read.max_priority_fee_per_gas == transaction.max_priority_fee_per_gas
+        fees = (transaction.max_fee_per_gas, transaction.max_priority_fee_per_gas)
     else:
-        assert (read.max_fee_per_gas, read.max_priority_fee_per_gas) == (transaction.gas_price, None)
-
-
-@given(transactions, st.integers(1, MAX_CHAIN_ID))
-def test_another_chain_is_another_transaction(transaction: Transaction, chain_id: int) -> None:
-    both = (transaction, replace(transaction, chain_id=chain_id))
-    first, second = (sign_transaction(each, KEY)[2] for each in both)
-
-    assert (first == second) is (chain_id == transaction.chain_id)
+        fees = (transaction.gas_price, None)
+    assert (read.max_fee_per_gas, read.max_priority_fee_per_gas) == fees
+    _, _, of_the_other = sign_transaction(replace(transaction, chain_id=chain_id), SIGNER)
+    assert (of_the_other == digest) is (chain_id == transaction.chain_id)
 
 
 def changed(transaction: Transaction, field: str, value: Any) -> Transaction:
@@ -172,7 +163,7 @@ def test_numbers_have_their_ranges() -> None:
     for transaction, (field, (least, greatest)) in product(transactions, ranges.items()):
         if hasattr(transaction, field):
             for number in (least, greatest):
-                sign_transaction(changed(transaction, field, number), KEY)
+                sign_transaction(changed(transaction, field, number), SIGNER)
             for number in (least - 1, greatest + 1):
                 with pytest.raises(TransactionError, match=f"^{field} must lie between"):
                     changed(transaction, field, number)
@@ -215,13 +206,10 @@ def test_any_changed_byte_makes_another_transaction_or_none(kind: int, draw: st.
         assert after.sender != before.sender
 
 
-@given(
-    st.binary(max_size=200)
-    | st.recursive(st.binary(max_size=40), lambda inner: st.lists(inner, max_size=14), max_leaves=30).map(
-        rlp.encode
-    ),
-    st.sampled_from([b"", b"\x01", b"\x02", b"\x03", b"\x04"]),
-)
+items = st.recursive(st.binary(max_size=40), lambda inner: st.lists(inner, max_size=14), max_leaves=30)
+
+
+@given(st.binary(max_size=200) | items.map(rlp.encode), st.sampled_from([b"", b"\1", b"\2", b"\3", b"\4"]))
 def test_any_bytes_and_any_lists_are_a_transaction_or_refused(content: bytes, prefix: bytes) -> None:
     with suppress(RawTransactionError):
         read_raw_transaction(prefix + content)
