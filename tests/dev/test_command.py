@@ -142,9 +142,7 @@ def test_each_link_of_the_banner_works_whatever_is_set_for_a_real_server(tmp_pat
     assert "a.example" not in (tmp_path / "err").read_text()
 
 
-def test_the_demo_has_notifications_and_sessions_of_three_generations_and_opens_the_console(
-    tmp_path: Path,
-) -> None:
+def test_the_demo_has_notifications_and_sessions_and_opens_the_console(tmp_path: Path) -> None:
     browser, opened = tmp_path / "browser", tmp_path / "opened"
     browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.partial && mv {opened}.partial {opened}\n')
     browser.chmod(0o755)
@@ -162,9 +160,7 @@ def test_the_demo_has_notifications_and_sessions_of_three_generations_and_opens_
     assert (tmp_path / "err").read_text() == ""
 
 
-def test_without_keep_the_folder_goes_and_after_a_crash_with_the_next_start_and_no_browser_is_needed(
-    tmp_path: Path,
-) -> None:
+def test_without_keep_the_folder_goes_after_a_crash_with_the_next_start(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     with running(tmp_path) as killed:
         killed.process.kill()

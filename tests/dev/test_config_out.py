@@ -54,9 +54,7 @@ def test_for_a_shell_it_has_the_variables_that_fixtures_read(tmp_path: Path) -> 
 
 
 @each_row("name", ["dev.json", "dev.env"])
-def test_the_file_of_a_killed_server_is_overwritten_and_a_running_servers_file_is_not(
-    tmp_path: Path, name: str
-) -> None:
+def test_the_file_of_a_killed_server_is_overwritten_and_no_other(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     with config_file_at(path, facts(2**22 + 1)):  # which no process has
         pass

@@ -33,7 +33,6 @@ PRIVATE = [
     "http://[::1]:9000/x", "http://[fd00::2]/x", "http://[::ffff:127.0.0.1]:9000/x", "https://8.8.8.8:25/x",
 ]  # fmt: skip
 CALL = {"encryptionPayload": "x", "dappName": "A"}
-NOTIFICATION = {"type": "news", "title": "Hello", "body": "A first notification"}
 DEMO_ACCOUNT = "eip155:1:0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 
 
@@ -43,9 +42,7 @@ def named(rows: Iterable[Route]) -> set[tuple[str, str]]:
     return {(row.method, parameter.sub("{}", row.path)) for row in rows}
 
 
-async def test_the_routes_of_the_bridge_are_there_and_others_say_where_they_answer(
-    dev: DevServer, tmp_path: Path
-) -> None:
+async def test_routes_of_the_bridge_are_there_and_others_say_where(dev: DevServer, tmp_path: Path) -> None:
     token = "t" * 40
     settings = Settings(data_dir=tmp_path, test=True, admin_token=token, metrics_token=token)
     rooms = house(lay_foundation(settings))
@@ -136,7 +133,7 @@ async def test_a_name_that_leads_to_a_private_address_is_not_called(
     assert receiver.requests == []
 
 
-async def test_the_rule_stays_with_the_registration_when_the_server_is_started_again(
+async def test_the_rule_stays_with_the_registration_after_a_restart(
     tmp_path: Path, receiver: WebhookReceiver, private_name: str
 ) -> None:
     async with running_dev(tmp_path / "data") as dev:
@@ -166,7 +163,8 @@ async def test_a_phone_that_waits_is_answered_when_the_server_stops(tmp_path: Pa
 
 
 async def notify(dev: DevServer, secret: str = SECRET, kind: str = "news") -> tuple[int, Any]:
-    fields = {"notification": {**NOTIFICATION, "type": kind}, "accounts": [DEMO_ACCOUNT]}
+    notification = {"type": kind, "title": "Hello", "body": "A first notification"}
+    fields = {"notification": notification, "accounts": [DEMO_ACCOUNT]}
     return await dev.ask("POST", f"{dev.url}/demo/notify", fields, Authorization=f"Bearer {secret}")
 
 

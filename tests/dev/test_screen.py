@@ -151,7 +151,7 @@ def test_the_end_of_a_line_is_wrapped_and_never_cut(screen: Screen) -> None:
     assert all(each.startswith("      ") for each in lines[1:])
 
 
-def test_a_notification_that_missed_somebody_and_a_request_that_waits_for_a_person_are_warnings() -> None:
+def test_a_notification_that_missed_somebody_and_a_request_that_waits_are_warnings() -> None:
     coloured = Screen(has_colours=True)
     for summary, is_warning in (
         ("2 sent", False), ("1 sent, 1 not subscribed", True), ("1 rate limited", True),

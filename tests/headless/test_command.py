@@ -141,9 +141,7 @@ def test_an_error_of_usage_is_one_line_and_exit_code_2(arguments: list[str], sai
     ("policy = 'dance'", "policy is 'dance': write approve, reject, ask, hang"),
     ("colour = 1", "it has colour, which is not known"), ("=", "it is not TOML"),
 ])  # fmt: skip
-def test_a_file_of_rules_that_cannot_be_read_is_an_error_of_usage(
-    tmp_path: Path, text: str, said: str
-) -> None:
+def test_a_file_of_rules_that_is_malformed_is_an_error_of_usage(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "rules.toml"
     file.write_text(text, "utf-8")
     assert said in usage_error("--rules", str(file))

@@ -229,9 +229,7 @@ async def test_the_control_api_listens_on_loopback_alone_and_the_stream_ends_wit
 
 
 @each_row("method", ["eth_requestAccounts", "wallet_requestPermissions"])
-async def test_a_page_signs_with_accounts_of_its_session_once_it_asks_until_it_revokes_them(
-    method: str,
-) -> None:
+async def test_a_page_signs_with_its_accounts_once_it_asks_until_it_revokes_them(method: str) -> None:
     params: list[Any] = [{"eth_accounts": {}}] if method == "wallet_requestPermissions" else []
     async with controlled() as (wallet, control):
         assert await control.ask("eth_accounts") == {"result": []}

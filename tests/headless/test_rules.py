@@ -51,7 +51,7 @@ async def outcomes(wallet: HeadlessWallet, *methods: str, origin: str = "https:/
     return [str(getattr(each, "value", None) or getattr(each, "code", None)) for each in found]
 
 
-async def test_the_first_rule_that_matches_decides_counted_rules_give_way_and_reset_restores_them() -> None:
+async def test_the_first_rule_that_matches_decides_until_its_count_is_reached() -> None:
     rules = ["a=answer:1*2", "b=answer:2", "a=answer:3*1", "*=error:-1:x*1", "a=answer:4"]
     async with HeadlessWallet(rules=rules) as wallet:
         assert await outcomes(wallet, *"abaaaa") == ["1", "2", "1", "3", "-1", "4"]
@@ -85,7 +85,7 @@ async def test_a_rule_of_python_is_changed_by_each_further_word() -> None:
         assert len(list(wallet.rules)) == 4
 
 
-async def test_a_delay_leaves_the_decision_to_the_next_rule_or_the_policy_which_spares_some_methods() -> None:
+async def test_a_delay_leaves_the_decision_to_the_next_rule_or_the_policy() -> None:
     async with HeadlessWallet(policy="reject", rules=["a=delay:1ms", "b=delay:1ms", "b=answer:7"]) as wallet:
         assert await outcomes(wallet, "a", "b") == ["4001", "7"]
         assert [call.because for call in wallet.calls] == ["a=delay:1ms", "b=answer:7"]

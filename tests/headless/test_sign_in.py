@@ -34,8 +34,11 @@ async def test_the_wallet_signs_in_with_each_of_its_accounts(relay: RunningServe
         session = await wallet.pair(dapp.uri, relay_url=relay.url)
         approval = await dapp.approval()
         signature = await dapp.call("personal_sign", [HELLO, SECOND])
+        with pytest.raises(CallFailedError) as failure:  # a sign-in is no call of a session
+            await dapp.call(AUTHENTICATE, {})
     assert approval.signed_in == (f"{CHAIN}:{FIRST}", f"{CHAIN}:{SECOND}")
     assert (session.dapp.name, signature[:2]) == ("Example Dapp", "0x")
+    assert failure.value.code == (3001 if one_click else -32601)
     asked = (AUTHENTICATE, "sign in to dapp.example: Hello.", 31337)
     assert next((call.method, call.text, call.chain_id) for call in wallet.calls) == asked
 
@@ -76,12 +79,3 @@ async def test_a_wallet_that_answers_nonsense_is_found_out(relay: RunningServer,
             await wallet.pair(dapp.uri, relay_url=relay.url)
         with pytest.raises(BadPayloadError):
             await (wallet.pair(dapp.uri, relay_url=relay.url) if one_click else dapp.approval())
-
-
-async def test_a_sign_in_is_no_call_of_a_session(relay: RunningServer, one_click: bool) -> None:
-    async with HeadlessWallet(pace=BRISK) as wallet, dapp_that_asks(relay, one_click) as dapp:
-        await wallet.pair(dapp.uri, relay_url=relay.url)
-        await dapp.approval()
-        with pytest.raises(CallFailedError) as failure:
-            await dapp.call(AUTHENTICATE, {})
-    assert failure.value.code == (3001 if one_click else -32601)

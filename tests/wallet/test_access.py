@@ -72,9 +72,7 @@ async def test_a_trusted_proxy_may_forward_for_clients_on_this_machine(
     assert (await call(configured, **headers)).status == status
 
 
-async def test_requests_need_the_token_which_excuses_a_proxy_and_no_wrong_host_name(
-    with_token: RunningServer,
-) -> None:
+async def test_requests_need_the_token_also_of_pages_and_behind_proxies(with_token: RunningServer) -> None:
     without = await call(with_token)
     wrong = ("", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", TOKEN)
     for answer in (without, *[await call(with_token, Authorization=each) for each in wrong]):

@@ -176,9 +176,7 @@ async def test_keys_of_the_settings_are_always_open_and_need_no_passphrase(walle
 
 
 @each_row("seconds", [-86_400, 86_400])
-async def test_an_open_account_checks_a_passphrase_and_setting_the_clock_changes_no_unlock(
-    wallet: Wallet, seconds: int
-) -> None:
+async def test_setting_the_clock_changes_no_unlock(wallet: Wallet, seconds: int) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE, 60)
     with pytest.raises(models.WrongPassphraseError):
         await wallet.accounts.key_with(address(4), WRONG)
@@ -196,9 +194,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     return captured
 
 
-async def test_a_wrong_passphrase_is_slow_and_no_passphrase_is_logged(
-    wallet: Wallet, log: CapturingLogger
-) -> None:
+async def test_a_wrong_passphrase_is_slow_and_none_is_logged(wallet: Wallet, log: CapturingLogger) -> None:
     with pytest.raises(models.WrongPassphraseError):
         await wallet.accounts.unlock(address(4), WRONG)
     assert (wallet.is_open(4), wallet.pauses) == (False, [1.0])
@@ -240,9 +236,7 @@ async def test_keys_are_derived_one_at_a_time(wallet: Wallet, slow: SlowFunction
     assert (wallet.is_open(4), wallet.is_open(5)) == (True, True)
 
 
-async def test_derivations_have_a_limited_number_of_places_and_no_account_takes_all(
-    wallet: Wallet, slow: SlowFunction
-) -> None:
+async def test_derivations_have_places_and_no_account_takes_all(wallet: Wallet, slow: SlowFunction) -> None:
     waiting = [asyncio.create_task(wallet.accounts.unlock(address(4), PASSPHRASE)) for _ in range(8)]
     await eventually(slow.has_begun)
     with pytest.raises(LimitError, match="try again"):
@@ -397,9 +391,7 @@ async def test_a_new_account_is_listed_and_locked_and_signs_with_its_passphrase(
 
 
 @pytest.mark.own_server
-async def test_malformed_keys_are_not_imported_and_not_in_the_error_and_seconds_are_a_whole_number(
-    locked: RpcClient,
-) -> None:
+async def test_malformed_keys_and_seconds_are_refused_and_no_key_is_in_the_error(locked: RpcClient) -> None:
     count = len(await locked.call("eth_accounts"))
     for key in ("", f"{KEY}00", "ff" * 32, 1):
         error = await locked.error("personal_importRawKey", key, PHRASE)

@@ -179,9 +179,7 @@ async def test_a_request_that_would_fail_anyway_needs_no_approval(desk: Desk) ->
     assert await desk.pending(0) == []
 
 
-async def test_an_account_locked_meanwhile_signs_nothing_and_a_passphrase_is_good_until_the_decision(
-    desk: Desk,
-) -> None:
+async def test_a_lock_counts_at_the_decision_and_a_passphrase_is_good_until_then(desk: Desk) -> None:
     await desk.rpc.call("personal_importRawKey", KEY, PASSPHRASE)
     await desk.rpc.call("personal_unlockAccount", LOCKABLE, PASSPHRASE)
     asking = [
@@ -201,9 +199,7 @@ async def test_an_account_locked_meanwhile_signs_nothing_and_a_passphrase_is_goo
     assert await desk.rpc.call("personal_ecRecover", MESSAGE, await signing) == LOCKABLE
 
 
-async def test_a_transaction_is_shown_as_it_would_be_signed_and_a_rejected_one_is_not_sent(
-    tmp_path: Path, fake: FakeNode
-) -> None:
+async def test_a_transaction_is_shown_as_it_would_be_signed(tmp_path: Path, fake: FakeNode) -> None:
     async with open_desk(tmp_path / "data", node_url=fake.url) as desk:
         signing = desk.asks("eth_signTransaction", transaction())
         shown = orjson.loads((await desk.decide_next(APPROVED)).subject)

@@ -89,9 +89,7 @@ def signature_in(raw: str) -> bytes:
     return r.to_bytes(32) + s.to_bytes(32) + bytes([v - 37])
 
 
-async def test_each_signature_has_a_line_with_the_hash_that_was_signed_and_no_secret(
-    tmp_path: Path, node: FakeNode
-) -> None:
+async def test_each_signature_has_a_line_with_its_hash_and_no_secret(tmp_path: Path, node: FakeNode) -> None:
     secrets = [KEY[2:], PASSPHRASE, MESSAGE[2:], "nobody else shall read", "Hello, Bob!"]
     async with signing_wallet(tmp_path / "data", node) as rpc:
         for method, params in SIGNING:
@@ -237,9 +235,7 @@ def test_pages_have_every_line_once(tmp_path: Path, count: int, limit: int) -> N
     assert numbers(file, limit) == list(reversed(range(count)))
 
 
-def test_a_page_reads_a_part_of_a_long_file_and_a_line_longer_than_a_part_is_passed_over(
-    tmp_path: Path,
-) -> None:
+def test_a_page_reads_a_part_of_a_long_file_without_lines_that_are_longer(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
     file.write_bytes(b"".join(line(number, 20_000) for number in range(30)))
     assert 1 < len(read_history(file, None, 1000, 2**17).entries) < 10

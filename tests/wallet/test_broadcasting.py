@@ -70,9 +70,7 @@ async def test_the_answer_is_the_hash_once_the_node_has_the_transaction(rig: Rig
     *("Known transaction", "Transaction with the same hash was already imported."),
     *("ALREADY_EXISTS: already known", "existing tx with same hash", "nonce too low"),
 ])  # fmt: skip
-async def test_a_transaction_that_the_node_refuses_and_has_is_sent(
-    rig: Rig, fake: FakeNode, message: str
-) -> None:
+async def test_a_transaction_the_node_refuses_and_has_is_sent(rig: Rig, fake: FakeNode, message: str) -> None:
     fake.results["eth_sendRawTransaction"] = RpcFailure(-32000, message)
     fake.results["eth_getTransactionByHash"] = {"hash": "0x1", "blockNumber": None}
     sent = await rig.send()
@@ -352,9 +350,7 @@ async def approve(rig: Rig) -> None:
     await decide(rig, approval, ApprovalState.APPROVED)
 
 
-async def test_queued_transactions_are_filled_in_and_approved_or_rejected(
-    absent: FakeNode, tmp_path: Path
-) -> None:
+async def test_queued_transactions_are_filled_in_and_decided(absent: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, absent.url, approve="queue") as rig:
         for value in ("0x1", "0x2"):
             assert await rig.send(value=value) == ZERO_HASH
@@ -412,7 +408,7 @@ async def test_queued_transactions_leave_places_to_clients(absent: FakeNode, tmp
             assert asked[0] not in await pending(rig, 32)
 
 
-async def test_a_pending_approval_is_asked_again_after_a_restart_and_when_nobody_decided(
+async def test_an_approval_that_nobody_decided_is_asked_for_again(
     absent: FakeNode, tmp_path: Path, pass_time: PassTime
 ) -> None:
     clock = ManualClock()

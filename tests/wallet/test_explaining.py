@@ -448,9 +448,7 @@ OTHER_MEMBERS = ["maxFeePerGas", "maxPriorityFeePerGas", "type", "data", "input"
 
 @given(st.dictionaries(st.sampled_from([*TRANSFER, *OTHER_MEMBERS]), json_values), st.text())
 @example(changes={"maxPriorityFeePerGas": "0x1"}, text="")
-def test_transactions_and_texts_with_anything_in_them_are_explained(
-    changes: dict[str, Any], text: str
-) -> None:
+def test_transactions_and_texts_of_any_content_are_explained(changes: dict[str, Any], text: str) -> None:
     assert_clean(explain("eth_sendTransaction", json.dumps({**TRANSFER, **changes}).encode()))
     assert_clean(explain("personal_sign", json.dumps(message(text.encode("utf-8", "replace"))).encode()))
 
@@ -469,9 +467,7 @@ def test_characters_that_leave_no_mark_are_spelled_out_and_others_stay(text: str
 
 
 @given(st.text(max_size=300), st.integers(20, 80))
-def test_no_invisible_character_is_left_and_folding_loses_nothing_and_keeps_to_the_width(
-    text: str, columns: int
-) -> None:
+def test_nothing_stays_invisible_and_folding_keeps_all_in_the_width(text: str, columns: int) -> None:
     shown = visible(text)
     first, *others = folded(shown, columns)
     assert all(character == " " or unicodedata.category(character)[0] not in "CZ" for character in shown)

@@ -121,7 +121,7 @@ def test_every_kind_has_a_code() -> None:
     (NodeError(3, "reverted"), (3, "reverted", None, False)),
     (TransactionRefusedError("nonce too low", {"a": 1}), (-32003, "nonce too low", {"a": 1}, True)),
 ])  # fmt: skip
-def test_a_failure_becomes_its_code_and_keeps_what_the_node_added(
+def test_a_failure_becomes_its_code_with_what_the_node_added(
     error: BridgeError, expected: tuple[Any, ...]
 ) -> None:
     written = rpc_error_of(error, "m", "id")

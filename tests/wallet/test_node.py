@@ -74,9 +74,7 @@ async def test_every_connection_is_asked_for_its_chain_before_all_else(node: Nod
     assert fake.methods.count("eth_sendRawTransaction") == 40
 
 
-async def test_each_new_connection_is_asked_for_its_chain_before_it_reads_or_sends(
-    node: Node, fake: FakeNode
-) -> None:
+async def test_each_new_connection_is_first_asked_for_its_chain(node: Node, fake: FakeNode) -> None:
     for _ in range(3):
         await node.forward([PRICE])
     fake.script.append(drop)
@@ -257,9 +255,7 @@ LEFT_OUT = "The node's answer leaves this call of the batch out."
         [(-32600, "no batches", None)] * 2,
     ),
 ])  # fmt: skip
-def test_answers_are_in_the_order_of_the_calls_and_errors_have_their_data_as_written(
-    answer: str, expected: list[Any]
-) -> None:
+def test_answers_are_in_the_order_of_the_calls_with_their_errors(answer: str, expected: list[Any]) -> None:
     read = read_answers(answer.encode(), len(expected))
     assert [
         (each.rpc_code, each.detail, orjson.dumps(each.data) if each.has_data else None)
@@ -287,9 +283,7 @@ def test_an_answer_that_is_no_json_rpc_is_called_so(answer: bytes) -> None:
 
 
 @each_row("status", [301, 429, 503])
-async def test_a_status_other_than_200_is_in_the_error_unless_the_node_gives_its_own(
-    node: Node, fake: FakeNode, status: int
-) -> None:
+async def test_a_status_other_than_200_is_in_the_error(node: Node, fake: FakeNode, status: int) -> None:
     fake.script.append(body("sorry", status))
     with pytest.raises(NoNodeError, match=f"HTTP status {status}"):
         await node.forward([PRICE])

@@ -57,7 +57,7 @@ async def test_a_transaction_with_a_given_nonce_does_not_wait_for_the_queue(rig:
     assert await nonces(rig, "0x1", "0x3") == ["0x1", "0x2"]
 
 
-async def test_a_queue_delays_no_other_account_and_no_new_transaction_that_it_cannot_send(
+async def test_a_queue_delays_no_other_account_and_no_new_transaction(
     rig: Rig, fake: FakeNode
 ) -> None:
     await queue(rig, fake, "0x1")
@@ -165,9 +165,7 @@ async def work_for(rig: Rig, seconds: float) -> None:
         await rig.wallet.worker.work()
 
 
-async def test_a_pause_is_not_shortened_delays_no_new_transaction_and_logs_losses_once_a_minute(
-    rig: Rig, forgetful: FakeNode
-) -> None:
+async def test_a_pause_is_not_shortened_and_delays_no_new_transaction(rig: Rig, forgetful: FakeNode) -> None:
     with structlog.testing.capture_logs() as logs:
         await rig.send()
         await work_for(rig, 20)
@@ -217,9 +215,7 @@ def mine(fake: FakeNode, count: str) -> None:
     fake.results["eth_getTransactionByHash"] = lambda sent: {"hash": sent, "blockNumber": "0x1"}
 
 
-async def test_a_chain_that_is_set_back_in_the_middle_of_a_check_replaces_nothing(
-    rig: Rig, fake: FakeNode
-) -> None:
+async def test_a_chain_that_is_set_back_during_a_check_replaces_nothing(rig: Rig, fake: FakeNode) -> None:
     def set_back(_: str) -> None:
         fake.results["eth_getTransactionCount"] = "0x0"
 
@@ -231,7 +227,7 @@ async def test_a_chain_that_is_set_back_in_the_middle_of_a_check_replaces_nothin
     assert await states(rig, sent) == ["sent"]
 
 
-async def test_a_receipt_for_a_client_confirms_and_a_transaction_back_in_the_pool_is_not_lost(
+async def test_a_receipt_confirms_and_a_return_to_the_pool_loses_nothing(
     fake: FakeNode, tmp_path: Path
 ) -> None:
     before = dict(fake.results)

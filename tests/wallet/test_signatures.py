@@ -110,7 +110,7 @@ async def test_errors_name_wrong_parameters(
         for params in OTHER_PERMISSIONS
     ),
 ])  # fmt: skip
-async def test_swapped_parameters_other_accounts_methods_and_permissions_are_explained(
+async def test_errors_explain_what_would_help(
     rpc: RpcClient, method: str, params: tuple[Any, ...], code: int, said: str
 ) -> None:
     error = await rpc.error(method, *params)
@@ -138,9 +138,7 @@ async def test_a_wallet_signs_for_any_chain(tmp_path: Path, settings: dict[str, 
         assert await RpcClient(server).call("eth_signTypedData", COW, mail()) == PUBLISHED
 
 
-async def test_typed_data_chain_own_signs_for_the_own_chain_and_no_chain_alone(
-    tmp_path: Path, fake: FakeNode
-) -> None:
+async def test_typed_data_chain_own_signs_for_the_own_chain_alone(tmp_path: Path, fake: FakeNode) -> None:
     fake.results["eth_chainId"] = "0x5"
     settings: dict[str, Any] = {"private_keys": COW_KEY, "typed_data_chain": "own", "node_url": fake.url}
     async with running_server(tmp_path / "data", **settings) as server:
@@ -173,9 +171,7 @@ async def test_typed_data_scheme_eip191_signs_typed_data_as_a_message(tmp_path: 
     assert recover_address(digest, bytes.fromhex(signature[2:])).lower() == COW
 
 
-async def test_a_wallet_for_development_has_ten_accounts_one_chain_and_the_servers_version(
-    rpc: RpcClient,
-) -> None:
+async def test_a_wallet_for_development_has_ten_accounts_and_one_chain(rpc: RpcClient) -> None:
     for method in ("eth_accounts", "eth_requestAccounts", "personal_listAccounts"):
         accounts = await rpc.call(method)
         assert (len(accounts), accounts[0]) == (10, DEVELOPMENT_ADDRESS)

@@ -117,9 +117,7 @@ def test_faults_are_named_with_their_place(fields: dict[str, Any], fault: str) -
     ),
     ({"to": "x", "value": 1, "blobs": []}, ["blobs", "to", "value", "from"]),
 ])  # fmt: skip
-def test_every_fault_is_named_and_no_field_is_judged_by_an_unknown_type(
-    value: dict[str, Any], pointers: list[str]
-) -> None:
+def test_every_fault_is_named_and_none_of_an_unknown_type(value: dict[str, Any], pointers: list[str]) -> None:
     assert [fault.pointer for fault in faults_of(value).faults] == [f"params[0].{name}" for name in pointers]
 
 
@@ -140,7 +138,7 @@ def test_the_type_follows_from_the_fields(fields: dict[str, Any], kind: int) -> 
     assert read_transaction(transaction(**fields)).type == kind
 
 
-def test_data_and_input_are_one_field_and_unknown_fields_and_an_equal_gas_limit_are_no_faults() -> None:
+def test_data_and_input_are_one_field_and_unknown_fields_are_no_faults() -> None:
     for fields in ({"data": "0x0102"}, {"input": "0x0102"}, {"data": "0x0102", "input": "0x0102"}):
         request = transaction(gas="0x5208", gasLimit="0x5208", memo="hello", hash=None, **fields)
         assert (read_transaction(request).data, read_transaction(request).gas) == (b"\1\2", 0x5208)
@@ -191,9 +189,7 @@ async def test_fees_of_the_fee_market(rig: Rig, fields: dict[str, Any], tip: int
     assert (transaction.max_priority_fee_per_gas, transaction.max_fee_per_gas) == (tip, most)
 
 
-async def test_a_node_is_asked_for_what_is_missing_alone_and_may_not_know_the_fees(
-    rig: Rig, fake: FakeNode
-) -> None:
+async def test_a_node_is_asked_for_missing_fields_and_may_not_know_fees(rig: Rig, fake: FakeNode) -> None:
     await signed(rig, gasPrice="0x1", nonce="0x2", gas="0x3")
     await signed(rig, maxFeePerGas="0x1", maxPriorityFeePerGas="0x1", nonce="0x2")
     assert set(fake.methods) <= {"eth_chainId"}
@@ -236,9 +232,7 @@ async def test_transactions_of_one_account_are_sent_in_the_order_of_the_requests
     assert nonces == list(range(9, 49))
 
 
-async def test_nothing_is_signed_or_sent_for_other_chains_and_accounts_and_of_malformed_bytes(
-    rig: Rig, fake: FakeNode
-) -> None:
+async def test_nothing_is_sent_for_other_chains_accounts_or_malformed_bytes(rig: Rig, fake: FakeNode) -> None:
     for attempt in (rig.send, rig.sign):
         with pytest.raises(
             models.InvalidParamsError, match="chainId is 0x1, and the wallet is on chain 0x7a69"
@@ -270,9 +264,7 @@ async def test_the_parameter_of_the_send_finds_the_transaction(rig: Rig) -> None
             await rig.queued(malformed)
 
 
-async def test_without_a_node_nothing_is_sent_and_without_a_chain_the_request_names_it(
-    tmp_path: Path,
-) -> None:
+async def test_without_a_node_nothing_is_sent_and_a_request_names_its_chain(tmp_path: Path) -> None:
     async with open_rig(tmp_path, None, chain_id=1) as rig:
         raw = await rig.sign(nonce="0x0", gasPrice="0x1")
         for attempt, missing in (
