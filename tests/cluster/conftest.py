@@ -15,7 +15,7 @@ from tests.cluster.processes import (
     processes_over,
 )
 from tests.support.asking import METRICS_TOKEN
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import PostgresServer, connected
 from tests.support.socket_client import Identity, IrnClient, SocketClient
 from tests.support.socket_client import connected as socket_connected
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver
@@ -58,6 +58,13 @@ async def numbers(pair: Pair) -> list[int]:
 async def url(postgres: PostgresServer) -> str:
     """An empty database for a test's own processes."""
     return await postgres.database("own")
+
+
+@pytest.fixture
+async def wire(url: str) -> AsyncIterator[Any]:
+    """A connection to the database of a test's own processes."""
+    async with connected(url) as wire:
+        yield wire
 
 
 @pytest.fixture

@@ -13,10 +13,18 @@ import pytest
 
 from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet.transactions.broadcasting import ZERO_HASH
-from tests.cluster.processes import END_EARS, UNBOUNDED, ClusterProcess, processes_over
+from tests.cluster.processes import (
+    END_EARS,
+    UNBOUNDED,
+    ClusterProcess,
+    database_of,
+    once,
+    processes_over,
+    until_found,
+)
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.console_client import ConsoleClient
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import PostgresServer, needs_postgres
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
 from tests.support.waiting import eventually
 
@@ -27,10 +35,6 @@ AUTHORIZATION = {"Authorization": f"Bearer {TOKEN}"}
 BOB = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
 UNAVAILABLE = -32002
 SENDS = 80
-NONCES = "SELECT nonce FROM wallet_transactions WHERE nonce IS NOT NULL ORDER BY nonce"
-OWED = "SELECT count(*) FROM wallet_transactions WHERE state IN ('queued', 'signed')"
-HOLDER = "SELECT url FROM roles WHERE name = 'wallet'"
-EPOCH = "SELECT epoch FROM roles WHERE name = 'wallet'"
 
 
 @pytest.fixture
@@ -53,7 +57,7 @@ async def pair(
     url, folder = await postgres.database("shared_wallet"), tmp_path_factory.mktemp("wallet")
     own = [{}, {"holds_wallet": False, "dev_accounts": False}]
     async with processes_over(url, folder, own=own, **settings(shared_node, console=True)) as pair:
-        await held_by(url, pair[0])
+        await held_by(pair[0])
         yield pair
 
 
@@ -72,41 +76,31 @@ def client(process: ClusterProcess) -> RpcClient:
     return RpcClient(process.server, AUTHORIZATION)
 
 
-def transaction(number: int) -> dict[str, Any]:
-    return {"from": DEVELOPMENT_ADDRESS, "to": BOB, "value": hex(number + 1)}
-
-
-async def held_by(url: str, process: ClusterProcess) -> None:
+async def held_by(process: ClusterProcess) -> None:
     """Return once the process has the wallet."""
-    async with connected(url) as connection:
-
-        async def holds() -> bool:
-            return bool(await connection.fetchval(HOLDER) == process.url)
-
-        await eventually(holds)
+    async with database_of(process) as wire:
+        await until_found(wire, process.url, "SELECT url FROM roles WHERE name = 'wallet'")
 
 
-async def answered(rpc: RpcClient) -> None:
-    """Return once the wallet answers."""
+async def answered(*processes: ClusterProcess) -> None:
+    """Return once the wallet answers at each process."""
 
-    async def answers() -> bool:
+    async def answer() -> bool:
         try:
-            return bool(await rpc.call("eth_accounts"))
+            return all([await client(process).call("eth_accounts") for process in processes])
         except RpcError:
             return False
 
-    await eventually(answers)
+    await eventually(answer)
 
 
-async def nonces(url: str) -> list[int]:
+async def nonces(process: ClusterProcess) -> list[int]:
     """The nonces of all transactions, once none is queued any more and the node has each."""
-    async with connected(url) as connection:
-
-        async def none_is_owed() -> bool:
-            return bool(await connection.fetchval(OWED) == 0)
-
-        await eventually(none_is_owed)
-        return [row[0] for row in await connection.fetch(NONCES)]
+    async with database_of(process) as wire:
+        owed = "SELECT count(*) FROM wallet_transactions WHERE state IN ('queued', 'signed')"
+        await until_found(wire, 0, owed)
+        sql = "SELECT nonce FROM wallet_transactions WHERE nonce IS NOT NULL ORDER BY nonce"
+        return [row[0] for row in await wire.fetch(sql)]
 
 
 def real(answers: Sequence[Any]) -> list[str]:
@@ -115,14 +109,13 @@ def real(answers: Sequence[Any]) -> list[str]:
 
 
 async def sends(processes: Sequence[ClusterProcess], count: int) -> list[Any]:
-    clients = [client(process) for process in processes]
-    return await asyncio.gather(
-        *(
-            clients[number % len(clients)].call("eth_sendTransaction", transaction(number))
-            for number in range(count)
-        ),
-        return_exceptions=True,
-    )
+    """The answers to sends of one account through the processes in turn, all at once."""
+
+    async def send(number: int) -> Any:
+        transaction = {"from": DEVELOPMENT_ADDRESS, "to": BOB, "value": hex(number + 1)}
+        return await client(processes[number % len(processes)]).call("eth_sendTransaction", transaction)
+
+    return await asyncio.gather(*map(send, range(count)), return_exceptions=True)
 
 
 async def test_the_consoles_page_of_the_wallet_names_its_process_and_the_holder(
@@ -143,17 +136,16 @@ async def test_what_an_operator_approves_at_another_process_is_signed(
 ) -> None:
     approving = settings(node, approve="queue", admin_token=ADMIN_TOKEN, admin_wallet=True)
     async with processes_over(url, tmp_path, **approving) as (holder, other):
-        await held_by(url, holder)
+        await held_by(holder)
         asking = asyncio.create_task(client(other).call("personal_sign", "0x68656c6c6f", DEVELOPMENT_ADDRESS))
-        admin, found = AdminClient(other.server), list[str]()
+        admin = AdminClient(other.server)
 
-        async def waits() -> bool:
+        async def pending() -> list[str]:
             listed = (await admin.get("/admin/approvals")).json["approvals"]
-            found[:] = [each["id"] for each in listed if each["state"] == "pending"]
-            return bool(found)
+            return [each["id"] for each in listed if each["state"] == "pending"]
 
-        await eventually(waits)
-        assert (await admin.post(f"/admin/approvals/{found[0]}/approve")).status == 200
+        (found,) = await once(bool, pending)
+        assert (await admin.post(f"/admin/approvals/{found}/approve")).status == 200
 
         assert str(await asking).startswith("0x")
 
@@ -166,9 +158,7 @@ async def test_sends_of_one_account_through_two_processes_have_one_nonce_each(
     assert [each for each in hashes if not isinstance(each, str)] == []
     known = real(hashes)
     assert len(set(known)) == len(known)
-    database = pair[0].server.settings.database
-    assert database is not None
-    assert await nonces(database.get_secret_value()) == list(range(SENDS))
+    assert await nonces(pair[0]) == list(range(SENDS))
     assert len(set(shared_node.sent())) == SENDS
 
 
@@ -177,14 +167,14 @@ async def test_another_process_takes_the_wallet_of_a_killed_or_frozen_one_over(
     url: str, tmp_path: Path, node: FakeNode, way: signal.Signals
 ) -> None:
     async with processes_over(url, tmp_path, **settings(node)) as (first, other):
-        await held_by(url, first)
+        await held_by(first)
 
         sending = asyncio.create_task(sends([first, other], SENDS))
         await node.asked("eth_sendRawTransaction", SENDS // 5)
         os.kill(first.pid, way)
         try:
-            await held_by(url, other)
-            await answered(client(other))
+            await held_by(other)
+            await answered(other)
             hashes = real(await sends([other], SENDS // 4))
         finally:
             if way is signal.SIGSTOP:
@@ -192,62 +182,52 @@ async def test_another_process_takes_the_wallet_of_a_killed_or_frozen_one_over(
         assert hashes
         hashes += real(await sending)
         if way is signal.SIGSTOP:
-            await answered(client(first))
+            await answered(first)
             hashes += real(await sends([first, other], SENDS // 4))
 
         assert len(set(hashes)) == len(hashes)
-        found = await nonces(url)
+        found = await nonces(other)
         assert found == list(range(len(found)))
         assert len(set(node.sent())) == len(found) >= len(hashes)
 
 
 async def test_the_wallet_returns_when_the_connection_that_held_it_is_cut(
-    url: str, tmp_path: Path, node: FakeNode
+    url: str, wire: Any, tmp_path: Path, node: FakeNode
 ) -> None:
     async with processes_over(url, tmp_path, **settings(node)) as pair:
-        await held_by(url, pair[0])
+        await held_by(pair[0])
         assert len(await sends(pair, 10)) == 10
 
-        async with connected(url) as connection:
-            epoch = await connection.fetchval(EPOCH)
-            assert await connection.fetchval(END_EARS) > 0
-
-            async def is_taken_again() -> bool:
-                return bool(await connection.fetchval(EPOCH) > epoch)
-
-            await eventually(is_taken_again)
-        await asyncio.gather(*(answered(client(process)) for process in pair))
+        epoch = await wire.fetchval("SELECT epoch FROM roles WHERE name = 'wallet'")
+        assert await wire.fetchval(END_EARS) > 0
+        await until_found(wire, True, "SELECT epoch > $1 FROM roles WHERE name = 'wallet'", epoch)
+        await answered(*pair)
         hashes = await sends(pair, 10)
 
         assert all(isinstance(each, str) for each in hashes)
-        found = await nonces(url)
-        assert found == list(range(20))
+        assert await nonces(pair[0]) == list(range(20))
 
 
 async def test_a_forwarded_call_is_answered_as_by_the_holder_and_is_not_forwarded_again(
     pair: list[ClusterProcess],
 ) -> None:
     holder, other = pair
-    rpc, forwarding = client(holder), client(other)
-    before = audited(holder)
+    log = holder.process.data_dir / "audit.log"
+    before = len(log.read_bytes().splitlines())
 
-    assert await forwarding.call("eth_accounts") == await rpc.call("eth_accounts")
-    message = ["0x6869", DEVELOPMENT_ADDRESS]
-    calls = [("eth_accounts",), ("personal_sign", *message), ("eth_chainId",), ("eth_notify",)]
-    beside = [(each.get("result"), each.get("error", {}).get("code")) for each in await rpc.batch(calls)]
-    there = await forwarding.batch(calls)
-    assert [(each.get("result"), each.get("error", {}).get("code")) for each in there] == beside
-    refused = await RpcClient(other.server).post(b"[]")
-    assert refused.status == 401
-    assert audited(holder)[len(before) :] == ["127.0.0.1"] * 2
+    async def said(process: ClusterProcess) -> list[Any]:
+        """The answers to a batch, without their ids and sentences."""
+        calls = [("eth_accounts",), ("personal_sign", "0x6869", DEVELOPMENT_ADDRESS)]
+        answers = await client(process).batch([*calls, ("eth_chainId",), ("eth_notify",)])
+        return [(each.get("result"), each.get("error", {}).get("code")) for each in answers]
+
+    assert await client(other).call("eth_accounts") == await client(holder).call("eth_accounts")
+    assert await said(other) == await said(holder)
+    signatures = [orjson.loads(line) for line in log.read_bytes().splitlines()[before:]]
+    assert [each["client"] for each in signatures] == ["127.0.0.1"] * 2
+    assert (await RpcClient(other.server).post(b"[]")).status == 401
     again = RpcClient(other.server, {**AUTHORIZATION, "Via": "1.1 proxy, 1.1 bridge-server"})
     assert (await again.error("eth_accounts")).code == UNAVAILABLE
-
-
-def audited(process: ClusterProcess) -> list[str]:
-    """The clients of the signatures that the process has written down."""
-    lines = (process.process.data_dir / "audit.log").read_bytes().splitlines()
-    return [orjson.loads(line)["client"] for line in lines]
 
 
 async def test_nobody_answers_for_a_wallet_that_no_process_holds(
