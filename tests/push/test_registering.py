@@ -16,6 +16,7 @@ from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, hang, reset, status, stuck_body
 
 OWN = [(TOPIC, "push:")]
+ORG = "https://bridge.example.org"
 _TTL, _MS = 30 * 86_400, 0.001
 
 
@@ -153,15 +154,8 @@ async def test_a_server_without_a_public_url(tmp_path: Path, receiver: WebhookRe
 @each_row(
     ("public_url", "spellings"),
     [
-        (
-            "https://bridge.example.org",
-            ["https://bridge.example.org" + end for end in ("", "/", ":443/")]
-            + ["HTTPS://Bridge.Example.ORG"],
-        ),
-        (
-            "https://bridge.example.org/base/",
-            ["https://bridge.example.org/base", "https://bridge.example.org/base/"],
-        ),
+        (ORG, [ORG, f"{ORG}/", f"{ORG}:443/", "HTTPS://Bridge.Example.ORG"]),
+        (f"{ORG}/base/", [f"{ORG}/base", f"{ORG}/base/"]),
     ],
 )
 async def test_a_server_with_a_public_url(tmp_path: Path, public_url: str, spellings: list[str]) -> None:
