@@ -38,7 +38,6 @@ def clock() -> ManualClock:
 async def services(
     tmp_path_factory: pytest.TempPathFactory, clock: ManualClock
 ) -> AsyncIterator[PushServices]:
-    """Every push service, on this machine."""
     async with running_push_services(tmp_path_factory.mktemp("services"), clock) as services:
         yield services
 
@@ -53,7 +52,6 @@ async def connected(tmp_path: Path, clock: ManualClock, services: PushServices) 
 
 @pytest.fixture
 async def app(connected: PushClient) -> AsyncIterator[App]:
-    """A project that publishes."""
     async with opened_app(connected.server) as app:
         yield app
 
@@ -68,13 +66,11 @@ async def subscriber(app: App) -> InboxClient:
 
 @pytest.fixture
 async def apns() -> AsyncIterator[Apns]:
-    """APNs and its provider."""
     async with opened_apns() as apns:
         yield apns
 
 
 @pytest.fixture
 async def fcm() -> AsyncIterator[Fcm]:
-    """FCM and its provider."""
     async with opened_fcm() as fcm:
         yield fcm
