@@ -85,12 +85,12 @@ async def test_the_grace_is_one_for_all_and_nothing_begins_after_it(pass_time: P
         return 7
 
     stopping = Stopping(60)
-    assert not stopping.has_begun
+    has_begun = [stopping.has_begun]
     assert await stopping.finish(work()) == 7
     waiting = [asyncio.create_task(stopping.finish(asyncio.Event().wait())) for _ in range(3)]
     await asyncio.sleep(0)
     stopping.close()
-    assert stopping.has_begun
+    assert [*has_begun, stopping.has_begun] == [False, True]
     assert await stopping.finish(work()) == 7, "within the grace"
     await turns()
     assert not any(each.done() for each in waiting)

@@ -116,8 +116,13 @@ _keys = st.lists(st.sampled_from(ACCOUNTS), min_size=1, max_size=4)
 _forwards = st.one_of(st.integers(0, 2_500), st.sampled_from([0, 1_000]))
 _anywhere = st.one_of(_forwards, st.integers(-20_000, 20_000))
 runs = st.one_of(
-    st.tuples(st.just(is_swept), st.lists(st.tuples(moves, odd, _keys), min_size=1, max_size=25))
-    for is_swept, moves, odd in ((False, _anywhere, st.integers(-1, 1)), (True, _forwards, st.integers(0, 1)))
+    [
+        st.tuples(st.just(is_swept), st.lists(st.tuples(moves, odd, _keys), min_size=1, max_size=25))
+        for is_swept, moves, odd in (
+            (False, _anywhere, st.integers(-1, 1)),
+            (True, _forwards, st.integers(0, 1)),
+        )
+    ]
 )
 
 

@@ -280,10 +280,13 @@ async def test_reads_may_be_left_at_any_moment(database: Database, turns: int) -
 
 
 async def test_a_database_is_busy_while_it_writes_or_reads(database: Database) -> None:
-    assert not database.is_busy
+    def is_idle() -> bool:
+        return not database.is_busy
+
+    assert is_idle()
     for work in (called(database, put("a", "text")), text_of(database, "a")):
         under_way = asyncio.create_task(work)
         await turn(2)
         assert database.is_busy
         await under_way
-        await eventually(lambda: not database.is_busy)
+        await eventually(is_idle)

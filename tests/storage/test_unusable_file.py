@@ -90,7 +90,7 @@ SPOILED: dict[str, Callable[[Path], object]] = {
     "deleted": Path.unlink,
     "log deleted": lambda file: file.with_name(f"{file.name}-wal").unlink(),
     "directory deleted": lambda file: shutil.rmtree(file.parent),
-    "replaced": lambda file: shutil.copy(file, file.with_name("copy")).rename(file),
+    "replaced": lambda file: Path(shutil.copy(file, file.with_name("copy"))).rename(file),
 }
 
 
