@@ -27,9 +27,7 @@ NO_PAGE = "/console/no-such-page"
 
 
 @each_row("path", ["/console", PROJECTS, "/console/faults", "/console/events", NO_PAGE])
-async def test_every_page_forbids_frames_foreign_scripts_and_caches_and_says_how_to_sign_in(
-    console: ConsoleClient, path: str
-) -> None:
+async def test_every_page_forbids_frames_foreign_scripts_caches(console: ConsoleClient, path: str) -> None:
     guessed = dict.fromkeys(console.cookies, "guessed")
     strangers = [await ConsoleClient(console.server, each).get(path) for each in ({}, guessed)]
     framed = await console.get(path, headers={"Sec-Fetch-Dest": "iframe"})
@@ -95,9 +93,7 @@ async def test_static_files_are_kept_for_long_and_found_by_their_digest(console:
 
 
 @pytest.mark.own_server
-async def test_a_link_signs_in_and_sets_a_cookie_that_no_script_reads_and_behind_tls_no_other_host(
-    server: RunningServer, tmp_path: Path
-) -> None:
+async def test_a_link_signs_in_with_a_cookie_of_one_host(server: RunningServer, tmp_path: Path) -> None:
     browser = ConsoleClient(server)
 
     answer = await browser.get(await new_link(server))
@@ -129,9 +125,7 @@ async def test_a_link_signs_in_and_sets_a_cookie_that_no_script_reads_and_behind
 
 
 @pytest.mark.own_server
-async def test_a_link_works_once_for_five_minutes_also_if_it_was_looked_at_and_a_session_for_twelve_hours(
-    server: RunningServer,
-) -> None:
+async def test_a_link_works_once_for_five_minutes_and_a_session_for_12_hours(server: RunningServer) -> None:
     late, link = await new_link(server), await new_link(server)
     looked_at = await ask(server, "HEAD", link)
     server.clock.advance(299)
@@ -150,9 +144,7 @@ async def test_a_link_works_once_for_five_minutes_also_if_it_was_looked_at_and_a
 
 
 @pytest.mark.own_server
-async def test_a_user_ends_a_session_and_the_operator_every_session_and_every_link(
-    console: ConsoleClient,
-) -> None:
+async def test_a_user_ends_a_session_and_the_operator_all_sessions_and_links(console: ConsoleClient) -> None:
     other, link = await ConsoleClient(console.server).sign_in(), await new_link(console.server)
 
     answer = await console.send("/console/sign-out", "sign-out")
@@ -193,9 +185,7 @@ async def test_refused_attempts_are_logged_at_a_limited_rate(server: RunningServ
 
 
 @each_row("settings", [{}, {"console": True, "console_port": 0}])
-async def test_without_a_console_or_with_one_on_its_own_port_there_is_none(
-    tmp_path: Path, settings: dict[str, Any]
-) -> None:
+async def test_a_port_without_a_console_has_no_such_pages(tmp_path: Path, settings: dict[str, Any]) -> None:
     async with running_server(tmp_path / "data", **settings) as server:
         for path in ("", "/projects", "/sign-in?link=x", "/events", "/static/x.css"):
             (await ask(server, "GET", f"/console{path}")).problem(404)

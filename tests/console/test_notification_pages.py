@@ -79,9 +79,7 @@ async def test_pages_say_what_is_missing_and_what_a_query_has_wrong(console: Con
     await console.refused("/console/inbox", "mark-read", ids="1")
 
 
-async def test_the_list_and_an_inbox_have_pages_newest_first_and_what_is_read_is_marked(
-    console: ConsoleClient,
-) -> None:
+async def test_the_list_and_an_inbox_have_pages_and_what_is_read_is_marked(console: ConsoleClient) -> None:
     await make_project(console, "long", "news", name="Shop")
     await subscribe(console, "long", ACCOUNT)
     await subscribe(console, "long", OTHER)
@@ -114,9 +112,7 @@ async def test_the_list_and_an_inbox_have_pages_newest_first_and_what_is_read_is
     check_texts(all_of_page, "24 marked as read.")
 
 
-async def test_a_notification_has_its_figures_and_an_account_why_it_did_not_get_it(
-    console: ConsoleClient,
-) -> None:
+async def test_a_notification_has_its_figures_and_why_an_account_missed_it(console: ConsoleClient) -> None:
     await make_project(console, "shown", "news", "deals")
     await subscribe(console, "shown", ACCOUNT)
     await subscribe(console, "shown", OTHER, "deals")
@@ -181,9 +177,7 @@ async def test_analytics_draw_the_read_rate_and_have_its_figures_beside_it(conso
     check_texts(many, "Read rate of type-8", ">type-0</a>", hidden=("Read rate of type-0",))
 
 
-async def test_a_check_shows_who_would_get_it_and_sends_nothing_and_after_the_send_who_did_not(
-    console: ConsoleClient,
-) -> None:
+async def test_a_check_shows_who_would_get_it_and_a_send_who_did_not(console: ConsoleClient) -> None:
     await make_project(console, "checked", "news", "deals")
     await subscribe(console, "checked", ACCOUNT)
     await subscribe(console, "checked", OTHER, "deals")

@@ -11,9 +11,7 @@ PROJECTS = "/console/projects"
 ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 
 
-async def test_a_project_is_made_with_a_secret_that_is_shown_once_and_deleted_only_with_its_id(
-    console: ConsoleClient,
-) -> None:
+async def test_a_project_shows_its_secret_once_and_is_deleted_by_its_id(console: ConsoleClient) -> None:
     answer = await console.send(PROJECTS, "create", name="Shop", project_id="shop")
 
     place = answer.headers["Location"]
@@ -36,9 +34,7 @@ async def test_a_project_is_made_with_a_secret_that_is_shown_once_and_deleted_on
 
 
 @pytest.mark.own_server
-async def test_a_long_list_of_projects_has_pages_and_elsewhere_one_is_chosen_by_its_id(
-    console: ConsoleClient,
-) -> None:
+async def test_a_long_list_has_pages_and_elsewhere_a_project_is_typed_in(console: ConsoleClient) -> None:
     with database_of(console.server.settings) as database:
         database.executemany(
             "INSERT INTO projects (project_id, name, created_at_ms) VALUES (?, ?, 0)",

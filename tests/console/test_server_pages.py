@@ -50,9 +50,7 @@ async def test_every_setting_is_shown_with_its_source_and_no_secret(console: Con
     check_texts(await console.page(f"{PATH}?search=%3Cscript%3E"), "No setting fits")
 
 
-async def test_rules_strike_count_their_hits_are_at_most_a_hundred_and_are_removed(
-    console: ConsoleClient,
-) -> None:
+async def test_rules_strike_count_their_hits_and_are_at_most_a_hundred(console: ConsoleClient) -> None:
     page = await console.change(FAULTS, "add", where="request", route="info", status="503", times="2")
     check_texts(page, "The rule is in force.", "Faults and clock")
     since = found(r"&amp;since=(\d+)", page)
@@ -124,9 +122,7 @@ async def number_of_page(console: ConsoleClient) -> str:
     return found(connecting, await console.page(PROJECTS))
 
 
-async def test_a_change_after_the_page_is_announced_also_to_a_stream_that_comes_later_or_resumes(
-    console: ConsoleClient, opened: Opened
-) -> None:
+async def test_a_change_after_the_page_reaches_each_stream(console: ConsoleClient, opened: Opened) -> None:
     await console.send(PROJECTS, "create", name="Old", project_id="old")
     since = await number_of_page(console)
     early = await opened(console, since)
@@ -141,9 +137,7 @@ async def test_a_change_after_the_page_is_announced_also_to_a_stream_that_comes_
     check_texts(page, f'hx-get="{PROJECTS}/fresh?search=a%26b"')  # the query is kept, and the notice is not
 
 
-async def test_a_stream_ends_after_its_session(
-    console: ConsoleClient, pass_time: PassTime, opened: Opened
-) -> None:
+async def test_streams_end_with_sessions(console: ConsoleClient, pass_time: PassTime, opened: Opened) -> None:
     stream = await opened(console, await number_of_page(console), "outbox")
     await sign_out_all(console.server)
 

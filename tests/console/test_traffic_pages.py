@@ -50,9 +50,7 @@ def repeated(page: str, language: str) -> str:
     return found(rf'<pre id="as-{language}"[^>]*>(.*?)</pre>', page)
 
 
-async def test_requests_are_listed_newest_first_and_shown_with_headers_bodies_and_problem(
-    console: ConsoleClient, bridge: BridgeClient
-) -> None:
+async def test_requests_are_listed_and_shown_in_full(console: ConsoleClient, bridge: BridgeClient) -> None:
     session_id = await bridge.open_session()
     await bridge.update(session_id)
     await bridge.post_call(session_id, payload="sealed", dapp_name="")
@@ -84,9 +82,7 @@ async def test_a_filter_and_a_kind_choose_requests(console: ConsoleClient, bridg
     check_texts(unknown, "does not know colour:", 'value="colour:red&#34;"', 'data-stream=""')
 
 
-async def test_older_requests_are_on_other_pages_and_one_that_is_not_kept_leaves_the_list(
-    console: ConsoleClient, bridge: BridgeClient
-) -> None:
+async def test_older_requests_are_on_other_pages(console: ConsoleClient, bridge: BridgeClient) -> None:
     for _ in range(101):
         await bridge.get("/hello")
 
@@ -100,9 +96,7 @@ async def test_older_requests_are_on_other_pages_and_one_that_is_not_kept_leaves
     check_texts(missing, "No request of this number is among the last 2000.", "<live-traffic")
 
 
-async def test_the_lifetime_of_a_call_goes_across_requests(
-    console: ConsoleClient, bridge: BridgeClient
-) -> None:
+async def test_the_lifetime_of_a_call_spans_requests(console: ConsoleClient, bridge: BridgeClient) -> None:
     session_id = await bridge.open_session()
     call_id = await bridge.request_call(session_id)
     place = await place_of(console, "call/new")
@@ -179,9 +173,7 @@ async def next_row(stream: aiohttp.StreamReader) -> dict[str, object]:
     return row
 
 
-async def test_rows_come_as_they_change_a_poll_is_completed_and_a_stream_goes_on_after_a_change(
-    console: ConsoleClient, bridge: BridgeClient
-) -> None:
+async def test_a_stream_has_rows_as_they_change(console: ConsoleClient, bridge: BridgeClient) -> None:
     await bridge.get("/hello")
     session_id = await bridge.open_session()
     async with console.stream(f"{STREAM}?filter=session:{session_id[:8]}%20is:waits") as stream:
@@ -241,9 +233,7 @@ async def test_topics_of_2x_are_listed_below_and_lead_to_their_traffic(console: 
     check_texts(traffic, "2.x irn_publish, tag 1108, 7 B")
 
 
-async def test_sessions_are_listed_without_their_ids_page_by_page(
-    console: ConsoleClient, bridge: BridgeClient
-) -> None:
+async def test_sessions_are_listed_without_their_ids(console: ConsoleClient, bridge: BridgeClient) -> None:
     nothing = await console.page(SESSIONS)
     session_id = await bridge.open_session()
     await bridge.request_call(session_id, dapp_name="<b>Dapp</b>")
@@ -260,9 +250,7 @@ async def test_sessions_are_listed_without_their_ids_page_by_page(
     await console.page(f"{SESSIONS}?after=x", 400)
 
 
-async def test_a_session_has_its_timeline_its_requests_and_a_qr_code_until_the_operator_ends_it(
-    console: ConsoleClient, bridge: BridgeClient
-) -> None:
+async def test_a_session_is_shown_until_it_is_ended(console: ConsoleClient, bridge: BridgeClient) -> None:
     session_id = await bridge.open_session()
     await bridge.update(session_id)
     call_id = await bridge.request_call(session_id)
@@ -318,9 +306,7 @@ async def test_addresses_are_listed_by_the_figure_that_is_chosen(tmp_path: Path)
     check_texts(network, '<h2 class="mono">2001:db8::/64</h2>', 'aria-current="true">2001:db8::/64')
 
 
-async def test_a_query_of_clients_that_means_nothing_says_so_and_the_list_stays(
-    console: ConsoleClient,
-) -> None:
+async def test_a_wrong_query_of_clients_says_so_and_the_list_stays(console: ConsoleClient) -> None:
     for query in ("?by=weight", "?last=2y", "?last="):
         check_texts(await console.page(CLIENTS + query, 400), "The query parameter", 'id="list"')
     check_texts(await console.page(f"{CLIENTS}/nobody", 400), "is no address of a client")

@@ -82,9 +82,7 @@ async def test_a_request_is_explained_in_words_and_rejected_or_approved_once(des
     ("decision", "outcome"),
     [("approve", "200 .*: approved"), ("reject", "403 .*: The request was rejected.")],
 )
-async def test_what_waits_is_decided_in_its_row_of_the_traffic(
-    desk: Desk, decision: str, outcome: str
-) -> None:
+async def test_what_waits_is_decided_in_its_row_of_traffic(desk: Desk, decision: str, outcome: str) -> None:
     asks = desk.asks()
     approval_id = (await desk.waiting()).rpartition("/")[2]
     row = found(r"(<tr id=.*?</tr>)", await desk.console.page("/console/traffic?only=waits"))
@@ -116,9 +114,7 @@ async def test_without_the_setting_there_are_no_buttons_and_nothing_is_decided(t
         asking.cancel()
 
 
-async def test_an_account_is_unlocked_and_locked_and_its_passphrase_is_nowhere(
-    desk: Desk, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_passphrase_of_an_account_is_nowhere(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     address = await desk.rpc.call("personal_newAccount", PASSPHRASE)
 
     unlocked = await desk.console.change(PATH, "unlock", account=address, passphrase=PASSPHRASE, seconds="60")
@@ -135,9 +131,7 @@ async def test_an_account_is_unlocked_and_locked_and_its_passphrase_is_nowhere(
         check_texts(text, hidden=("wrong", "pass<phrase>", "pass&lt;phrase&gt;"))
 
 
-async def test_only_accounts_with_key_files_are_unlocked_and_locked_and_transactions_have_states(
-    desk: Desk,
-) -> None:
+async def test_only_accounts_with_key_files_are_unlocked_and_transactions_have_states(desk: Desk) -> None:
     for account, status in (("0x" + "12" * 20, 404), ("0x12", 400), (ACCOUNT, 409), ("", 400)):
         await desk.console.refused(PATH, "unlock", status, account=account, passphrase="p", seconds="1")
         await desk.console.refused(PATH, "lock", status, account=account)

@@ -148,9 +148,7 @@ async def test_the_search_has_every_heading_and_its_words(server: RunningServer)
     assert any(heading == "POST /session/new" for _, heading, _ in rows.values())
 
 
-async def test_a_path_leads_to_no_other_file_and_a_misspelt_one_to_a_page_with_similar_ones(
-    server: RunningServer,
-) -> None:
+async def test_a_path_leads_to_no_other_file_and_a_misspelt_one_to_near_ones(server: RunningServer) -> None:
     for path in (
         "..%2fsetup.cfg", "..%2F..%2Fsetup.cfg", "..%5csetup.cfg", "%2e%2e/setup.cfg", "pages", "images",
         "%00", "%2fetc%2fpasswd", "images/..%2f..%2fsetup.cfg", "layout/page.html", "problems.toml",
@@ -186,9 +184,7 @@ def test_an_installation_without_guides_has_the_other_pages(tmp_path: Path) -> N
     assert site.page("errors/not-found").status == 200
 
 
-def test_the_page_of_swagger_ui_says_how_to_get_it_or_runs_the_scripts_of_this_server_alone(
-    tmp_path: Path,
-) -> None:
+def test_the_page_of_swagger_ui_runs_scripts_of_this_server_or_says_how_to_get_it(tmp_path: Path) -> None:
     without = Site(open_library(), dict, tmp_path).page("try")
     for name in ("swagger-ui.css", "swagger-ui-bundle.js"):
         (tmp_path / name).write_text("/* it */")
@@ -240,9 +236,7 @@ def links(page: str) -> dict[str, str]:
     return {text: target for target, text in re.findall(r'<a [^>]*?href="([^"]*)"[^>]*>([^<]*)</a>', page)}
 
 
-async def test_a_browser_is_shown_the_address_that_it_names_and_links_that_lead_somewhere(
-    server: RunningServer,
-) -> None:
+async def test_a_browser_is_shown_the_address_that_it_names_and_sound_links(server: RunningServer) -> None:
     page = await front(server)
     address = server.url.removeprefix("http://")
     check_texts(page, f'relayUrl: "<span>ws://{address}</span>', f'bridge: "<span>http://{address}</span>')

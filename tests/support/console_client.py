@@ -58,11 +58,7 @@ class ConsoleClient:
         return await self.post(path, form, headers)
 
     async def post(
-        self,
-        path: str,
-        form: Mapping[str, str],
-        headers: Headers = None,
-        content_type: str = FORM,
+        self, path: str, form: Mapping[str, str], headers: Headers = None, content_type: str = FORM
     ) -> Answer:
         return await self._ask("POST", path, headers, urlencode(form).encode(), content_type)
 
@@ -94,12 +90,7 @@ class ConsoleClient:
             yield response.content
 
     async def _ask(
-        self,
-        method: str,
-        path: str,
-        headers: Headers,
-        body: bytes | None = None,
-        content_type: str = FORM,
+        self, method: str, path: str, headers: Headers, body: bytes | None = None, content_type: str = FORM
     ) -> Answer:
         sent = {**self.cookie, **(headers or {})}
         answer = await ask(self.server, method, path, body, sent, content_type=content_type)

@@ -57,8 +57,7 @@ needs_anvil = _needs(".bin/anvil", "the anvil package")
 needs_test_runners = _needs("vitest", "the test runners")
 needs_openapi_typescript = _needs("openapi-typescript", "openapi-typescript")
 needs_node_alone = pytest.mark.skipif(
-    not SLOW or shutil.which("node") is None,
-    reason="needs Node.js 20 or later: `scripts/test --all` runs it",
+    not SLOW or shutil.which("node") is None, reason="needs Node.js 20 or later: `scripts/test --all` runs it"
 )
 
 

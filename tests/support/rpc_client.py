@@ -58,10 +58,7 @@ class RpcClient:
         return (await self.post(orjson.dumps(document))).json
 
     async def post(
-        self,
-        body: bytes,
-        headers: Headers = None,
-        content_type: str | None = "application/json",
+        self, body: bytes, headers: Headers = None, content_type: str | None = "application/json"
     ) -> Answer:
         sent = {**self.headers, **(headers or {})}
         return await ask(self.server, "POST", "/rpc", body, sent, content_type=content_type)
