@@ -6,10 +6,7 @@ from contextlib import asynccontextmanager
 
 from bridge_server.inbox.models import (
     Arrival,
-    NotificationQuery,
-    Overview,
     Positions,
-    ReadBy,
     Reader,
     SignedOut,
     StoredNotification,
@@ -53,15 +50,6 @@ class Inbox(InboxStore):
         found = self.notifications[positions[ACCOUNT] :]
         await self._read()
         return [Arrival(notification, [ACCOUNT]) for notification in found[:limit]]
-
-    async def overview(self, account: int) -> Overview:
-        raise NotImplementedError
-
-    async def page(self, account: int, query: NotificationQuery) -> tuple[list[StoredNotification], int]:
-        raise NotImplementedError
-
-    async def mark_read(self, account: int, sendings: object, now_ms: int, by: ReadBy) -> int:
-        raise NotImplementedError
 
     async def _read(self) -> None:
         await asyncio.sleep(0)
