@@ -27,14 +27,9 @@ NEAR = "0b7e3c1a-5f0e-4d57-8f7b-2f3f0f3c9f12"
 SECOND = "9d2c3c1a-5f0e-4d57-8f7b-2f3f0f3c9f13"
 MESSAGE = f"0x{b'hello'.hex()}"
 TRANSACTION = {
-    "from": DEVELOPMENT_ADDRESS,
-    "to": OTHER.lower(),
-    "gas": "0x5208",
-    "gasPrice": "0x3b9aca00",
-    "value": "0xde0b6b3a7640000",
-    "chainId": "0x7a69",
-    "data": "0x",
-}
+    "from": DEVELOPMENT_ADDRESS, "to": OTHER.lower(), "gas": "0x5208", "gasPrice": "0x3b9aca00",
+    "value": "0xde0b6b3a7640000", "chainId": "0x7a69", "data": "0x",
+}  # fmt: skip
 Ask = Callable[..., None]
 
 

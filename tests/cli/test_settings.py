@@ -1,14 +1,12 @@
 """Settings: where each comes from, how its value is spelled, and what is said of one that cannot be used."""
 
 import json
-import signal
 from fnmatch import fnmatchcase
 from glob import escape
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,9 +24,7 @@ from bridge_server.settings.sources import (
 )
 from bridge_server.storage.database import url_without_password
 from tests.cli.conftest import Invoke, Loading, SetUp
-from tests.support.command import watched_server
 from tests.support.rows import each_row
-from tests.support.waiting import eventually
 
 _WEBHOOK_KEY = "whsec_" + "A" * 32
 _URL = "postgresql://bridge:open-sesame@127.0.0.1:1/bridge"
@@ -252,10 +248,6 @@ _SECRETS = {
     "database_direct": _URL,
     "vapid_private_key": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",
 }
-_BESIDE = {
-    "vapid_private_key": {"vapid_subject": "mailto:operator@example.org"},
-    "database_direct": {"database": "postgresql://db.example.org/bridge"},
-}
 
 
 def test_each_secret_has_a_case_here() -> None:
@@ -270,8 +262,10 @@ def test_a_credential_or_a_named_file_has_the_secret(load: Loading, tmp_path: Pa
     found = {f"systemd credential {name}": {"CREDENTIALS_DIRECTORY": str(tmp_path)}}
     if name != "private_keys":  # private_keys_file is a setting
         found[f"file {file} of environment {variable}"] = {variable: str(file)}
+    needed = {"vapid_private_key": {"vapid_subject": "mailto:a@example.org"},
+              "database_direct": {"database": _URL}}  # fmt: skip
     for origin, environment in found.items():
-        loaded = load(None, environment, **_BESIDE.get(name, {}))
+        loaded = load(None, environment, **needed.get(name, {}))
         assert getattr(loaded.settings, name).get_secret_value() == _SECRETS[name]
         assert (loaded.origins[name], loaded.unknown_variables) == (origin, ())
     file.unlink()
@@ -308,24 +302,6 @@ def test_a_file_that_cannot_be_used_is_named_with_its_variable(load: Loading, tm
     assert missing.startswith(f"{name}: {file} cannot be read: No such file or directory")
     assert binary.startswith(f"{name}: {file} is no text in UTF-8")
     assert empty.startswith(f"admin_token (file {file} of environment {name}): must not be empty")
-
-
-async def test_a_running_server_reads_the_file_again_on_sighup(tmp_path: Path) -> None:
-    file = tmp_path / "secret"
-    file.write_text("one\n")
-    with watched_server(tmp_path, environment={"BRIDGE_ADMIN_TOKEN_FILE": str(file)}) as server:
-        async with aiohttp.ClientSession() as client:
-
-            async def opens(token: str) -> bool:
-                headers = {"Authorization": f"Bearer {token}"}
-                async with client.get(f"{server.url}/admin/projects", headers=headers) as answer:
-                    return answer.status == 200
-
-            assert await opens("one")
-            file.write_text("two\n")
-            server.process.send_signal(signal.SIGHUP)
-            await eventually(lambda: opens("two"))
-            assert not await opens("one")
 
 
 def complaint_about(**values: Any) -> str:

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -60,12 +61,11 @@ signal.signalled = Signalled()  # goes when the interpreter takes its modules do
 main()
 """
 START = """
-admin_token = "the first"
 rpc_token = "the first"
-metrics_token = "the first"
 quota_exempt = []
 sessions_burst = 1
 sessions_per_minute = 0.001
+metrics_token = "the first"
 port = 0
 """
 _IGNORES_HANGUP = """
@@ -301,12 +301,12 @@ def test_an_idle_server_stops_at_ctrl_c(tmp_path: Path) -> None:
         assert server.said() == []
 
 
+@dataclass(frozen=True, slots=True)
 class Rereading:
     """A server with a settings file, and what it says after SIGHUP."""
 
-    def __init__(self, server: WatchedServer, file: Path) -> None:
-        self.server = server
-        self.file = file
+    server: WatchedServer
+    file: Path
 
     def after(self, toml: str | None) -> dict[str, Any]:
         """Write the file or remove it, hang up, and return the line that the server logs."""
@@ -322,22 +322,27 @@ class Rereading:
 
     def status(self, path: str, token: str = "", method: str = "GET") -> int:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        request = Request(self.server.url + path, headers=headers, method=method)
         try:
-            with urlopen(
-                Request(self.server.url + path, headers=headers, method=method), timeout=60
-            ) as found:
+            with urlopen(request, timeout=60) as found:
                 return int(found.status)
         except HTTPError as error:
             return error.code
+
+    def admin_tokens(self) -> list[str]:
+        """Those of two tokens with which the admin API answers."""
+        tokens = ("the first", "the second")
+        return [token for token in tokens if self.status("/admin/projects", token) == 200]
 
     def _logged(self) -> list[dict[str, Any]]:
         return [line for line in self.server.log() if line["event"].startswith("settings_")]
 
 
 def test_settings_are_read_again_at_sighup_but_for_faults_and_what_needs_a_restart(tmp_path: Path) -> None:
-    file = tmp_path / "bridge.toml"
+    file, secret = tmp_path / "bridge.toml", tmp_path / "secret"
     file.write_text(START)
-    environment = {"BRIDGE_ACCESS_LOG": "false"}
+    secret.write_text("the first\n")
+    environment = {"BRIDGE_ACCESS_LOG": "false", "BRIDGE_ADMIN_TOKEN_FILE": str(secret)}
     with watched_server(tmp_path, "--config", str(file), environment=environment) as server:
         rereading = Rereading(server, file)
         assert [rereading.status("/session/new", method="POST") for _ in range(2)] == [200, 429]
@@ -349,24 +354,26 @@ def test_settings_are_read_again_at_sighup_but_for_faults_and_what_needs_a_resta
         assert rereading.after(START + 'log_level = "debug"\n')["changed"] == ["log_level"]
         rereading.after(START)
 
-        changed = START.replace('metrics_token = "the first"\n', "").replace(
-            "port = 0", "port = 1\nmax_wait = 7"
+        without_token = START.replace('metrics_token = "the first"\nport = 0\n', "")
+        secret_key = "whsec_" + "A" * 32
+        line = rereading.after(
+            f'{without_token}port = 1\nmax_wait = 7\nwebhook_secret = "{secret_key}"\nhost = "::1"\n'
         )
-        line = rereading.after(changed + 'webhook_secret = "whsec_' + "A" * 32 + '"\nhost = "::1"\n')
         assert (line["level"], line["changed"]) == ("warning", ["max_wait", "webhook_secret"])
         assert line["needs_restart"] == ["host", "metrics_token"]  # --port is a flag, and wins
         assert rereading.status("/metrics", "the first") == 200
         rereading.after(START)
 
-        for fault in ("max_wait = 0\n", "what = is this\n", None):
-            line = rereading.after(
-                None if fault is None else START.replace("the first", "the second") + fault
-            )
-            assert (line["event"], line["level"]) == ("settings_not_taken", "error"), fault
+        secret.write_text("the second\n")
+        with_fault = START.replace("the first", "the second")
+        for toml in (f"{with_fault}max_wait = 0\n", f"{with_fault}what = is this\n", None):
+            line = rereading.after(toml)
+            assert (line["event"], line["level"]) == ("settings_not_taken", "error"), toml
             assert line["reason"]
             assert "the second" not in line["reason"]
-            assert rereading.status("/admin/projects", "the first") == 200
-            assert rereading.status("/admin/projects", "the second") == 401
+            assert rereading.admin_tokens() == ["the first"]
+        assert rereading.after(START)["changed"] == ["admin_token"]
+        assert rereading.admin_tokens() == ["the second"]
 
 
 @contextmanager

@@ -45,24 +45,17 @@ _SCRIPT = str(Path(sys.executable).with_name("bridge-server"))
 _SERVE = ("serve", "--port", "0", "--data-dir", "DIRECTORY/data", "--ready-file", "DIRECTORY/ready")
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One way to start a server that ends with its starter."""
-
-    command: Sequence[str]
-    variables: str = ""
-
-
 _READY = ("--ready-file", "DIRECTORY/ready")
 _WITH_PARENT = "--stop-with-parent=PID"
 _VARIABLE = "BRIDGE_STOP_WITH_PARENT=PID"
+# Variables and the command, by which a server is started that ends with its starter.
 WAYS = {
-    "serve": Way((*COMMAND, *_SERVE, _WITH_PARENT)),
-    "variable": Way((*COMMAND, *_SERVE), _VARIABLE),
-    "dev": Way((*COMMAND, "dev", "--port", "0", *_READY, _WITH_PARENT)),
-    "wallet": Way((*COMMAND, "wallet", "--listen", "127.0.0.1:0", *_READY), _VARIABLE),
-    "script behind a shell": Way(("sh", "-c", '"$@"; true', "sh", _SCRIPT, *_SERVE, _WITH_PARENT)),
-    "the parent": Way((*COMMAND, *_SERVE, "--stop-with-parent")),
+    "serve": ("", *COMMAND, *_SERVE, _WITH_PARENT),
+    "variable": (_VARIABLE, *COMMAND, *_SERVE),
+    "dev": ("", *COMMAND, "dev", "--port", "0", *_READY, _WITH_PARENT),
+    "wallet": (_VARIABLE, *COMMAND, "wallet", "--listen", "127.0.0.1:0", *_READY),
+    "script behind a shell": ("", "sh", "-c", '"$@"; true', "sh", _SCRIPT, *_SERVE, _WITH_PARENT),
+    "the parent": ("", *COMMAND, *_SERVE, "--stop-with-parent"),
 }
 
 
@@ -85,13 +78,13 @@ class StartedByStarter:
 
 
 @contextmanager
-def started(directory: Path, way: Way, starter_seconds: float) -> Iterator[StartedByStarter]:
+def started(directory: Path, way: Sequence[str], starter_seconds: float) -> Iterator[StartedByStarter]:
     """A starter that ends by SIGKILL so long after it has started the server. At the end both are gone."""
     directory.mkdir()
-    command = [word.replace("DIRECTORY", str(directory)) for word in way.command]
+    words = [word.replace("DIRECTORY", str(directory)) for word in way]
     with (directory / "log").open("w") as log:
         starter = subprocess.Popen(
-            [sys.executable, "-c", _STARTER, str(starter_seconds), way.variables, *command],
+            [sys.executable, "-c", _STARTER, str(starter_seconds), *words],
             env={**environment_without_settings(), "TMPDIR": str(directory)},
             stdout=subprocess.PIPE, stderr=log, encoding="utf-8",
         )  # fmt: skip
@@ -150,7 +143,7 @@ def test_a_server_runs_as_long_as_its_starter_and_leaves_no_files(tmp_path: Path
 
 def test_a_starter_that_ignores_sigterm_does_not_hand_that_on(tmp_path: Path) -> None:
     ignoring = ("sh", "-c", "trap '' TERM; \"$@\"; true", "sh")
-    with started(tmp_path / "run", Way((*ignoring, *COMMAND, *_SERVE, _WITH_PARENT)), 0.1) as server:
+    with started(tmp_path / "run", ("", *ignoring, *COMMAND, *_SERVE, _WITH_PARENT), 0.1) as server:
         server.until_gone()
 
 

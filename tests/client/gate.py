@@ -25,23 +25,18 @@ BROKEN = {"500": status(500), "502": status(502), "broken off": reset}
 
 @asynccontextmanager
 async def gate_before(url: str) -> AsyncIterator[WebhookReceiver]:
-    """A gate that lets everything through once its `script` is over."""
-    async with aiohttp.ClientSession() as client, open_receiver() as gate:
-        gate.otherwise = passing(client, url)
-        yield gate
+    """A gate that sends requests on and answers back once its `script` is over."""
 
-
-def passing(client: aiohttp.ClientSession, url: str) -> Answer:
-    """Send the request on, and its answer back."""
-
-    async def answer(_: WebhookReceiver, request: web.BaseRequest) -> web.Response:
+    async def passing(_: WebhookReceiver, request: web.BaseRequest) -> web.Response:
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         body = await request.read()
         async with client.request(request.method, url + request.path_qs, data=body, headers=headers) as found:
             back = {name: found.headers[name] for name in _PASSED_BACK if name in found.headers}
             return web.Response(status=found.status, body=await found.read(), headers=back)
 
-    return answer
+    async with aiohttp.ClientSession() as client, open_receiver() as gate:
+        gate.otherwise = passing
+        yield gate
 
 
 def losing_the_answer(passing_on: Answer) -> Answer:

@@ -17,7 +17,7 @@ GENERATIONS = OVER_HTTP + OVER_SOCKETS
 NAMESPACES = {
     "eip155": {
         "chains": ["eip155:1"],
-        "methods": ["personal_sign", "eth_sign", "eth_accounts", "eth_chainId", "no"],
+        "methods": ["personal_sign", "eth_sign", "eth_accounts", "eth_chainId"],
         "events": ["chainChanged"],
     }
 }
@@ -67,23 +67,19 @@ async def paired_over(url: str, generation: Generation) -> AsyncIterator[tuple[D
         yield dapp, wallet
 
 
-async def echo(wallet: Wallet) -> None:
-    """Answer every call with its own method and parameters, and refuse those of `no`."""
-    async for call in wallet.calls():
-        await echo_one(wallet, call)
-
-
 async def echo_one(wallet: Wallet, call: Call) -> None:
-    """Answer one call as `echo` does."""
-    if call.method == "no":
-        await wallet.refuse(call)
-    else:
-        await wallet.answer(call, [call.method, call.params])
+    """Answer a call with its own method and parameters."""
+    await wallet.answer(call, [call.method, call.params])
 
 
 @asynccontextmanager
 async def echoing(*wallets: Wallet) -> AsyncIterator[None]:
-    """Let wallets `echo` until the block is left."""
+    """Let wallets answer every call so until the block is left."""
+
+    async def echo(wallet: Wallet) -> None:
+        async for call in wallet.calls():
+            await echo_one(wallet, call)
+
     tasks = [asyncio.create_task(echo(wallet)) for wallet in wallets]
     try:
         yield
