@@ -3,14 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TypeAlias
 
-from bridge_server.inbox.models import (
-    Arrival,
-    Positions,
-    Reader,
-    SignedOut,
-    StoredNotification,
-)
+from bridge_server.inbox.models import Arrival, Positions, Reader, SignedOut, StoredNotification
 from bridge_server.inbox.store import Arrivals, InboxStore
 from bridge_server.inbox.streams import Stream, Streams
 from bridge_server.kernel.background import running
@@ -25,6 +20,7 @@ from tests.support.rows import each_row
 from tests.support.waiting import eventually, turns
 
 ACCOUNT = 7
+Flow: TypeAlias = asyncio.Task[None]
 
 
 class Inbox(InboxStore):
@@ -81,11 +77,11 @@ class Written(EventStream):
 class Hub:
     """Streams over an inbox that the test fills."""
 
-    def __init__(self, keep_alive_seconds: float = 3600.0, most: int = 3) -> None:
+    def __init__(self, keep_alive_seconds: float = 3600.0) -> None:
         self.inbox, self.events, self.clock = Inbox(), Events(), ManualClock()
         self.arrivals = Arrivals(Signals())
         self.revoked: set[bytes] = set()
-        self.streams = Streams(self.inbox, self.arrivals, self.confirm, self.events, self.clock, most)
+        self.streams = Streams(self.inbox, self.arrivals, self.confirm, self.events, self.clock, 3)
         self.streams.keep_alive_seconds = keep_alive_seconds
 
     async def confirm(self, reader: Reader) -> None:
@@ -102,28 +98,22 @@ class Hub:
         if announced:
             self.arrivals.arrived([ACCOUNT])
 
-    @asynccontextmanager
-    async def opened(self) -> AsyncIterator[None]:
-        async with running(self.streams.deliver_forever()), running(self.streams.keep_alive_forever()):
-            yield
-
     async def join(self, last_event: int | None = None, digest: bytes = b"\x01") -> Stream:
         reader = Reader(ACCOUNT, Account("eip155:0x", "eip155:1:0x"), digest, 1_800_000_060_000)
         return await self.streams.join(reader, last_event)
 
     @asynccontextmanager
-    async def flowing(
-        self, last_event: int | None = None
-    ) -> AsyncIterator[tuple[Written, "asyncio.Task[None]"]]:
-        """A stream that is written to, and whoever waits for its end."""
-        stream, written = await self.join(last_event), Written()
-        flow = asyncio.create_task(stream.flow(written))
-        try:
-            yield written, flow
-        finally:
-            flow.cancel()
-            await asyncio.gather(flow, return_exceptions=True)
-            stream.leave()
+    async def flowing(self, last_event: int | None = None) -> AsyncIterator[tuple[Written, Flow]]:
+        """A stream that is written to, and the task that writes."""
+        async with running(self.streams.deliver_forever()), running(self.streams.keep_alive_forever()):
+            stream, written = await self.join(last_event), Written()
+            flow = asyncio.create_task(stream.flow(written))
+            try:
+                yield written, flow
+            finally:
+                flow.cancel()
+                await asyncio.gather(flow, return_exceptions=True)
+                stream.leave()
 
 
 async def until_told(written: Written, *ids: int) -> None:
@@ -138,7 +128,7 @@ async def until_live(hub: Hub) -> None:
 
 async def test_an_idle_stream_is_kept_alive_until_its_token_ends(pass_time: PassTime) -> None:
     hub = Hub(keep_alive_seconds=20)
-    async with hub.opened(), hub.flowing() as (written, flow):
+    async with hub.flowing() as (written, flow):
         await turns()
         for _ in range(3):
             await pass_time(20)
@@ -155,10 +145,9 @@ async def test_an_idle_stream_is_kept_alive_until_its_token_ends(pass_time: Pass
 async def test_a_token_that_expires_while_the_past_is_read_ends_the_stream() -> None:
     hub = Hub()
     hub.come(3)
-    async with hub.opened():
-        hub.clock.advance(60)
-        async with hub.flowing(0) as (written, flow):
-            await asyncio.wait_for(flow, 60)
+    hub.clock.advance(60)
+    async with hub.flowing(0) as (written, flow):
+        await asyncio.wait_for(flow, 60)
 
     assert written.ids == []
 
@@ -166,7 +155,7 @@ async def test_a_token_that_expires_while_the_past_is_read_ends_the_stream() -> 
 @each_row("error", [UnavailableError("The disk is full."), RuntimeError("a bug")])
 async def test_notification_whose_read_fails_is_streamed_later(error: Exception) -> None:
     hub = Hub()
-    async with hub.opened(), hub.flowing() as (written, _):
+    async with hub.flowing() as (written, _):
         hub.come()
         await until_told(written, 1)
         hub.inbox.failures = [error, error]
@@ -180,20 +169,20 @@ async def test_history_whose_read_fails_is_streamed_later() -> None:
     hub = Hub()
     hub.come(2)
     hub.inbox.failures = [UnavailableError("The disk is full.")]
-    async with hub.opened(), hub.flowing(0) as (written, _):
+    async with hub.flowing(0) as (written, _):
         await until_told(written, 1, 2)
 
 
 async def test_notification_during_the_read_of_the_history_is_not_lost() -> None:
     hub = Hub()
     hub.inbox.meanwhile = [hub.come, hub.come]
-    async with hub.opened(), hub.flowing() as (written, _):
+    async with hub.flowing() as (written, _):
         await until_told(written, 1, 2)
 
 
 async def test_a_token_that_another_process_has_ended_ends_its_streams() -> None:
     hub = Hub()
-    async with hub.opened(), hub.flowing() as (_, flow):
+    async with hub.flowing() as (_, flow):
         await until_live(hub)
         hub.events.hear(SignedOut("01"))
         await asyncio.wait_for(flow, 60)
@@ -201,7 +190,7 @@ async def test_a_token_that_another_process_has_ended_ends_its_streams() -> None
 
 async def test_after_a_gap_streams_get_what_came_and_end_with_tokens_that_were_ended() -> None:
     hub = Hub()
-    async with hub.opened(), hub.flowing() as (written, flow):
+    async with hub.flowing() as (written, flow):
         await until_live(hub)
         other = await hub.join(digest=b"\x02")
         other_flow = asyncio.create_task(other.flow(Written()))
