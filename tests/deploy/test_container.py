@@ -114,7 +114,6 @@ async def test_the_dockerfile_makes_a_server_with_a_health_check(image: Image, t
 def test_the_build_context_has_what_the_dockerfile_copies() -> None:
     ignored = (_DEPLOY / "Dockerfile.dockerignore").read_text("utf-8").splitlines()
     copied = re.findall(r"^COPY (?!--)(.*) \S+$", (_DEPLOY / "Dockerfile").read_text("utf-8"), re.MULTILINE)
-
     names = [name for line in copied for name in line.split()]
     assert sorted(line[1:] for line in ignored if line.startswith("!")) == sorted(names)
     assert [name for name in names if not (_ROOT / name).exists()] == []
@@ -122,7 +121,6 @@ def test_the_build_context_has_what_the_dockerfile_copies() -> None:
 
 def test_the_compose_file_trusts_the_network_that_it_makes() -> None:
     compose = (_DEPLOY / "compose.yaml").read_text("utf-8")
-
     (trusted,) = re.findall(r"BRIDGE_TRUSTED_PROXIES: (\S+)", compose)
     (subnet,) = re.findall(r"subnet: (\S+)", compose)
     assert trusted == subnet

@@ -55,7 +55,6 @@ def test_promtool_finds_no_fault(check: tuple[str | Path, ...]) -> None:
 def test_each_alert_is_tested_in_trouble_and_in_peace() -> None:
     alerts = re.findall(r"- alert: (\w+)", (_DEPLOY / "alerts.yml").read_text("utf-8"))
     tests = _ALERTS_TEST.read_text("utf-8")
-
     assert len(alerts) == 6
     assert [alert for alert in alerts if tests.count(f"alertname: {alert}") < 2] == []
 

@@ -189,7 +189,6 @@ async def test_limits_count_the_client_not_the_proxy(proxy: Proxy, request: pyte
         asked = [await _status(client, proxy) for _ in range(_BURST + 1)]
         pretending = await _status(client, proxy, {"X-Forwarded-For": "192.0.2.7"})
         beside = await _status(neighbour, proxy)
-
     assert asked == [200] * _BURST + [429]
     assert (pretending, beside) == (429, 200)
 

@@ -29,7 +29,6 @@ needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reas
 def test_the_units_are_those_that_the_command_writes_and_the_timer_starts_the_backup() -> None:
     unit = ServiceUnit([_PROGRAM], Path("/etc/bridge-server/bridge-server.toml"))
     single_file = ServiceUnit(["/opt/bridge-server.pyz"], Path("/etc/bridge-server.toml")).text()
-
     assert (_DEPLOY / "bridge-server.service").read_text("utf-8") == unit.text()
     assert "\nCacheDirectory=bridge-server\nEnvironment=SHIV_ROOT=%C/bridge-server\n" in single_file
     timer = _DEPLOY / "bridge-backup.timer"
@@ -191,7 +190,6 @@ def test_settings_that_the_service_cannot_read_are_refused(machine: Machine) -> 
     result = machine.install()
     assert (result.exit_code, machine.unit.exists()) == (2, False)
     assert "cannot be read by the service: chmod 644 it, and keep secrets in" in result.stderr
-
     os.chown(machine.config, pwd.getpwnam("daemon").pw_uid, -1)
     assert machine.install("--user", "daemon").exit_code == 0
 

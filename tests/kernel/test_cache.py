@@ -76,7 +76,6 @@ async def test_a_value_touched_during_its_read_is_returned_but_not_cached(
     (loading,) = await slow.begun(cache, key)
     cache.forget(touched)
     slow.gate.set()
-
     assert (await loading).value == b"old"
     assert (cache.get(key, now_ms=0) is not None) is is_cached
 
@@ -97,7 +96,6 @@ async def test_a_cancelled_reader_hands_the_read_to_the_next_caller(cache: ReadC
     await asyncio.sleep(0)
     stayers.pop().cancel()
     leaver.cancel()
-
     assert [(await stayer).value for stayer in stayers] == [b"body"] * 2
 
 
@@ -106,7 +104,6 @@ async def test_a_failed_read_raises_for_every_caller_and_leaves_nothing_behind(c
     loads = await slow.begun(cache, count=3)
     slow.gate.set()
     outcomes = await asyncio.gather(*loads, return_exceptions=True)
-
     assert [str(outcome) for outcome in outcomes] == ["gone"] * 3
     assert (await load(cache, KEY, reading(b"body"))).value == b"body"
 
@@ -133,6 +130,5 @@ async def test_a_touched_owner_drops_its_own_values_only(cache: ReadCache) -> No
         await load(cache, ("status", str(number)), reading(b"body", owner=owner))
     await load(cache, KEY, reading(b"body"))
     cache.forget(OWNER)
-
     known = [key for key in (OWNED, ("status", "2"), ("status", "3"), KEY) if cache.get(key, now_ms=0)]
     assert known == [("status", "3"), KEY]

@@ -232,7 +232,6 @@ async def test_closing_wakes_every_waiter_even_while_it_reads(signals: Signals, 
     waiters += await waiting(signals, cell)
     signals.close()
     cell.gate.set()
-
     assert await asyncio.gather(*waiters) == [None] * 3
     assert signals.waiting == 0
 

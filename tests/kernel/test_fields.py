@@ -58,7 +58,6 @@ def test_loopback_is_known_in_every_spelling_of_its_address_and_by_its_names() -
     names = ["localhost", "LocalHost", "[::1]", "[::ffff:127.0.0.1]"]
     elsewhere = ["0.0.0.0", "::", "10.0.0.1", "127.0.0.1.example", "127.0.0.256", "127.1", "127.0.0.1%lo"]
     hosts = [*addresses, *names, *elsewhere, "::2", ""]
-
     assert [host for host in hosts if is_loopback_address(host)] == addresses
     assert [host for host in hosts if is_loopback(host)] == [*addresses, *names]
 
@@ -80,7 +79,6 @@ def test_retry_after_is_seconds_or_a_date_and_ignored_if_it_is_unclear() -> None
     unclear = ["", "soon", "-5", "1.5", "٣", "9" * 16, "Mon, 99 Foo 2026 00:00:00 GMT"]
     seconds = {"0": 0, "120": 120, " 7 ": 7, "9" * 15: pytest.approx(1e15)}
     dates = {date_in(90): 90, date_in(0): 0, date_in(-90): 0}
-
     expected = {**seconds, **dates, **dict.fromkeys(unclear)}
     assert {value: parse_retry_after(value, NOW_MS) for value in expected} == expected
 

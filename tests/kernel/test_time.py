@@ -101,7 +101,6 @@ def test_a_bucket_that_gains_many_tokens_at_once_prices_each_exactly_enough() ->
     fine = Limit("bytes", burst=4_096, interval_us=100, gain=1_024)
     assert fine.window_us == 400
     assert [fine.price_us(tokens) for tokens in (0, 1, 10, 11, 1_024, 1_025)] == [0, 1, 1, 2, 100, 101]
-
     half = spend(fine, 0, NOW, cost=2_048)
     refused = spend(fine, half.full_at_us, NOW, cost=2_049)
     assert (half.allowed, half.remaining, half.reset_us) == (True, 2_048, 200)

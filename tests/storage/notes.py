@@ -53,17 +53,20 @@ def fail_after_writing() -> Transaction[str]:
     raise NoteError("after writing")
 
 
-def break_a_rule_at_once() -> Transaction[str]:
+def break_a_rule() -> Transaction[str]:
     """Run into a constraint with the first statement."""
     yield Statement("INSERT INTO notes (name, number) VALUES (?, ?)", ("bad", -1))
     return "unreachable"
 
 
-def break_a_rule_after_writing() -> Transaction[str]:
+def break_a_rule_late() -> Transaction[str]:
     """Run into a constraint when something was changed already."""
     yield from put("bad", "text")()
     yield Statement("UPDATE notes SET number = -1 WHERE name = ?", ("bad",))
     return "unreachable"
+
+
+FAILING = [fail_at_once, fail_after_reading, fail_after_writing, break_a_rule, break_a_rule_late]
 
 
 async def text_of(database: Database, name: str) -> Value:

@@ -15,28 +15,11 @@ from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage.database import Database, ForEach, Row, Statement, Transaction, Turn, Turns, Value
 from bridge_server.storage.sqlite import SqliteDatabase
-from tests.storage.notes import (
-    EVENTS,
-    PUT,
-    TEXT,
-    Begin,
-    NoteError,
-    break_a_rule_after_writing,
-    break_a_rule_at_once,
-    clear,
-    fail_after_reading,
-    fail_after_writing,
-    fail_at_once,
-    names,
-    put,
-    text_of,
-)
+from tests.storage.notes import EVENTS, FAILING, PUT, TEXT, Begin, NoteError, clear, names, put, text_of
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
 from tests.support.waiting import turns as turn
 
-FAILURES = [fail_at_once, fail_after_reading, fail_after_writing]
-FAILING = [*FAILURES, break_a_rule_at_once, break_a_rule_after_writing]
 # So many turns of the event loop after the start: before, while and after the commit is on its way.
 TURNS = (0, 1, 2, 3, 4, 5, 7, 10, 15, 25, 50, 100, 200, 400, 800)
 SLOW = """
@@ -141,7 +124,6 @@ async def test_a_failure_harms_no_other(database: Database, heard: list[Key], ba
 async def test_of_many_at_once_only_failing_ones_are_left_out(database: Database, heard: list[Key]) -> None:
     begins = [FAILING[number % 5] if number % 3 == 0 else put(f"{number:03}", "x") for number in range(300)]
     outcomes = await asyncio.gather(*map(database.transaction, begins), return_exceptions=True)
-
     failed = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, Exception)]
     good = [f"{number:03}" for number in range(300) if number % 3]
     assert failed == list(range(0, 300, 3))
@@ -207,7 +189,6 @@ def few_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_more_writes_than_may_wait_are_refused(few_may_wait: None, database: Database) -> None:
     outcomes = await write_at_once(database, 11)
-
     assert outcomes[:10] == ["x"] * 10
     assert isinstance(outcomes[10], UnavailableError)
     assert outcomes[10].retry_after_seconds > 0
@@ -228,7 +209,6 @@ async def test_a_change_is_announced_when_others_can_read_it(database: Database,
 async def test_a_read_that_is_not_sql_fails_alone(database: Database) -> None:
     statements = ("SELECT 1", "SELECT nonsense FROM nowhere", "SELECT 2")
     before, wrong, after = await asyncio.gather(*map(database.read, statements), return_exceptions=True)
-
     assert isinstance(wrong, Exception)
     assert (before, after) == ([(1,)], [(2,)])
 
@@ -238,7 +218,6 @@ async def test_reads_begun_before_a_commit_keep_no_later_ones_in_the_past(databa
         earlier = [asyncio.create_task(text_of(database, "a")) for _ in range(100)]
         await turn(number % 5)
         await database.transaction(put("a", str(number)))
-
         assert await asyncio.gather(*(text_of(database, "a") for _ in range(100))) == [str(number)] * 100
         await asyncio.gather(*earlier)
 
@@ -249,7 +228,6 @@ async def test_a_slow_read_holds_up_neither_reads_nor_writes(database: Database)
     for number in range(5):
         await database.transaction(put("a", str(number)))
         assert await text_of(database, "a") == str(number)
-
     assert not slow.done()
     assert await slow == [(3_000_000,)]
 
@@ -274,7 +252,6 @@ async def test_reads_may_be_left_at_any_moment(database: Database, turns: int) -
     await turn(turns)
     for task in tasks[::2]:
         task.cancel()
-
     assert (await asyncio.gather(*tasks, return_exceptions=True))[1::2] == ["text"] * 100
     assert await asyncio.gather(*(text_of(database, "a") for _ in range(200))) == ["text"] * 200
 

@@ -48,7 +48,6 @@ async def test_a_server_in_an_open_directory_says_that_it_is_private_now(open_di
     with capture_logs() as events:
         async with running_server(open_directory):
             pass
-
     notes = [event for event in events if event["event"] == "data_directory_made_private"]
     assert [(event["directory"], event["mode_before"]) for event in notes] == [(str(open_directory), "0755")]
 
@@ -146,7 +145,6 @@ async def test_everything_a_server_leaves_in_it_is_for_its_owner_only(server: Ru
     await server.open_session()
     directory = server.settings.data_dir
     files = ["lock", "bridge.sqlite3", "bridge.sqlite3-wal", "bridge.sqlite3-shm", "audit.log"]
-
     modes = {path.name: S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
     assert S_IMODE(directory.stat().st_mode) == 0o700
     assert modes == dict.fromkeys(files, 0o600)

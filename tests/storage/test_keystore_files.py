@@ -85,7 +85,6 @@ def test_a_file_of_a_killed_writer_does_no_harm(directory: KeystoreFiles, path: 
     (path / ".partial").write_bytes(b"half a fi")
     assert directory.addresses() == []
     directory.write(ADDRESS, key_file(1))
-
     assert directory.read(ADDRESS) == key_file(1)
     assert len(names(path)) == 1
 
@@ -98,7 +97,6 @@ def test_files_that_come_or_go_are_noticed(
         (path / f"key-{number}").write_bytes(key_file(number))
         seen.append(directory.addresses())
     (path / "key-1").unlink()
-
     assert [*seen, directory.addresses()] == [[], [ADDRESS], [ADDRESS, OTHER], [OTHER]]
 
 
@@ -109,7 +107,6 @@ def test_a_file_within_the_tick_is_noticed(
     directory.addresses()
     (path / "key").write_bytes(key_file(1))
     os.utime(path, ns=(ns, ns))
-
     assert directory.addresses() == [ADDRESS]
 
 

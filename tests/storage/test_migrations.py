@@ -97,7 +97,6 @@ def test_an_empty_file_is_refused_and_its_log_stays(file: Path) -> None:
     log.write_bytes(b"what is left of the data")
     with pytest.raises(DataDirectoryError, match=r"is an empty file.*bridge-server restore FILE"):
         migrate(file, CHAIN)
-
     assert file.stat().st_size == 0
     assert log.read_bytes() == b"what is left of the data"
 
@@ -107,7 +106,6 @@ def test_a_file_of_a_newer_program_is_refused_and_not_touched(file: Path) -> Non
     before = file.read_bytes()
     with pytest.raises(NewerSchemaError) as caught:
         migrate(file, CHAIN[:2])
-
     assert all(text in str(caught.value) for text in (str(file), "version 3", "up to 2")), caught.value
     assert file.read_bytes() == before
 

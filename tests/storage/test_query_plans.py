@@ -73,7 +73,6 @@ def test_accounts_are_looked_up_and_not_looked_for_among_all_of_a_project(file: 
 def test_queues_and_their_messages_are_found_in_the_index_in_their_order(file: sqlite3.Connection) -> None:
     backlog = plan(file, STATEMENTS["bridge_server.outbox.store.PENDING_QUEUES"])
     following = plan(file, STATEMENTS["bridge_server.outbox.store._NEXT"])
-
     assert backlog[1].startswith("SEARCH outbox USING COVERING INDEX outbox_due")
     assert following == ["SEARCH outbox USING INDEX outbox_due (destination=? AND queue=?)"]
 

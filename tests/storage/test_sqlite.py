@@ -77,7 +77,6 @@ async def test_leaving_commits_what_is_still_queued(file: Path, events: Events) 
     async with database.opened():
         tasks = [asyncio.ensure_future(database.transaction(put(f"{n:03}", "x"))) for n in range(600)]
         await turn(1)
-
     assert await asyncio.gather(*tasks) == ["x"] * 600
     assert ask(file, "SELECT count(*) FROM notes") == [(600,)]
 
@@ -87,7 +86,6 @@ async def test_the_transaction_of_a_commit_hook_is_part_of_each_commit(database:
     database.add_commit_hook(lambda: next(hooks))
     for name in "abc":
         await database.transaction(put(name, "text"))
-
     assert await names(database) == ["a", "b", "c", "hook first", "hook third"]
     figures = database.figures()
     assert (figures["transactions"], figures["commits"]) == (5, 3)
@@ -206,7 +204,6 @@ async def test_a_look_up_sees_every_commit_and_changes_nothing(looking: SqliteDa
     for number in range(50):
         await looking.transaction(put("a", str(number)))
         assert await looked_up(looking, TEXT, "a") == [(str(number),)]
-
     for sql in ("DELETE FROM notes", "SELECT nonsense FROM nowhere"):
         assert looking.look_up(sql, ()) is None
     assert await text_of(looking, "a") == "49"

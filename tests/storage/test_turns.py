@@ -222,9 +222,7 @@ async def test_a_transaction_names_its_turns(
 def test_all_processes_take_locks_in_one_order(named: list[tuple[str, str, bool]]) -> None:
     turns = [(Turn(kind, id_), is_alone) for kind, id_, is_alone in named]
     jobs = [Turns((turn,)) if is_alone else Turns((), (turn,)) for turn, is_alone in turns]
-
     script = beginning(jobs)
-
     keys = sorted({lock_key(turn) for turn, _ in turns})
     assert script == beginning(reversed(jobs))
     assert (f"ARRAY[{','.join(map(str, keys))}]" in script) if keys else script == "BEGIN"

@@ -115,7 +115,6 @@ async def test_readiness_is_lost_without_a_write_and_comes_back_with_the_file(se
     aside = file.rename(file.with_name("aside"))
     (await ask(server, "GET", "/readyz")).problem(503)
     (await write(server)).problem(503)
-
     aside.rename(file)
     assert (await write(server)).status == 200
     assert await is_ready(server)

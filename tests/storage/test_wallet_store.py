@@ -114,7 +114,6 @@ async def test_a_refused_nonce_is_free_and_the_refusal_stays(store: TransactionS
     await store.refuse(TransactionId("one"), "no funds", 10)
     await reserve(store, "two")
     await store.accept(TransactionId("one"), 11)
-
     assert await nonces(store, "two") == [0]
     assert await states(store, "one") == [(TransactionState.REFUSED, "no funds")]
 

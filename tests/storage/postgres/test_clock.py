@@ -52,7 +52,6 @@ def test_a_clock_that_is_far_off_is_reported_and_at_last_too_far(machine: Manual
         clock = CorrectedClock(machine)
         correct(clock, machine, skew_us)
         found[skew_us] = (len(clock.troubles), len(clock.missing))
-
     assert list(found.values()) == [(0, 0), (1, 0), (1, 0), (1, 0), (1, 1)], found
 
 

@@ -110,7 +110,6 @@ async def test_two_processes_add_no_more_than_one_may(
 ) -> None:
     attempts = [attempt(furnished[number % 2], number) for number in range(ATTEMPTS)]
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)
-
     failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     assert all(isinstance(failure, BridgeError) for failure in failures), failures
     assert len(outcomes) - len(failures) == most

@@ -158,7 +158,6 @@ async def test_a_removed_row_comes_back_with_the_next_commit(database: PostgresD
     async with connected(url) as other:
         await other.execute("DELETE FROM processes")
     await database.transaction(put("b", "text"))
-
     assert await database.read("SELECT written FROM processes WHERE lane = 0") == [(2,)]
 
 

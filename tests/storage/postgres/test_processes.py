@@ -68,49 +68,36 @@ async def holder_on(url: str) -> AsyncIterator[Holder]:
         yield process
 
 
-@pytest.fixture
-async def first(url: str) -> AsyncIterator[Holder]:
-    async with holder_on(url) as process:
-        yield process
+async def test_a_destination_is_one_processs_until_its_lease_ends(url: str) -> None:
+    async with holder_on(url) as first, holder_on(url) as second, connected(url) as connection:
+        assert await first.leases.take(HOOK)
 
+        assert not await second.leases.take(HOOK)
+        assert second.leases.is_elsewhere(HOOK)
+        assert await second.leases.take(OTHER)
+        assert (first.leases.tenure(HOOK) > 0, second.leases.tenure(HOOK)) == (True, 0)
+        assert (first.leases.was_here(HOOK), second.leases.was_here(HOOK)) == (True, False)
 
-@pytest.fixture
-async def second(url: str) -> AsyncIterator[Holder]:
-    async with holder_on(url) as process:
-        yield process
-
-
-async def test_a_destination_is_one_processs_until_its_lease_ends(
-    url: str, first: Holder, second: Holder
-) -> None:
-    assert await first.leases.take(HOOK)
-
-    assert not await second.leases.take(HOOK)
-    assert second.leases.is_elsewhere(HOOK)
-    assert await second.leases.take(OTHER)
-    assert (first.leases.tenure(HOOK) > 0, second.leases.tenure(HOOK)) == (True, 0)
-    assert (first.leases.was_here(HOOK), second.leases.was_here(HOOK)) == (True, False)
-
-    async with connected(url) as connection:
         await connection.execute("UPDATE outbox_lanes SET until_ms = 0")
-    second.clock.advance(LEASE_SECONDS)  # it looks again
-    assert await second.leases.take(HOOK)
-    await first.leases._renew()
-    assert not first.leases.tenure(HOOK), "the former holder has noticed"
-    assert not await first.leases.take(HOOK)
+        second.clock.advance(LEASE_SECONDS)  # it looks again
+        assert await second.leases.take(HOOK)
+        await first.leases._renew()
+        assert not first.leases.tenure(HOOK), "the former holder has noticed"
+        assert not await first.leases.take(HOOK)
 
 
-async def test_nothing_begins_that_could_outlast_the_lease_until_it_is_renewed(first: Holder) -> None:
-    first.in_use.add(HOOK)
-    await first.leases.take(HOOK)
-    tenure = first.leases.tenure(HOOK)
-    first.clock.advance(LEASE_SECONDS - DELIVERY_SECONDS - 0.1)
-    assert first.leases.tenure(HOOK) == tenure > 0
-    first.clock.advance(0.1)
-    assert not first.leases.tenure(HOOK)
+async def test_nothing_begins_that_could_outlast_the_lease_until_it_is_renewed(url: str) -> None:
+    async with holder_on(url) as process:
+        process.in_use.add(HOOK)
+        await process.leases.take(HOOK)
+        tenure = process.leases.tenure(HOOK)
+        process.clock.advance(LEASE_SECONDS - DELIVERY_SECONDS - 0.1)
+        assert process.leases.tenure(HOOK) == tenure > 0
+        process.clock.advance(0.1)
+        assert not process.leases.tenure(HOOK)
 
-    await first.leases._renew()
-    assert first.leases.tenure(HOOK) == tenure
+        await process.leases._renew()
+        assert process.leases.tenure(HOOK) == tenure
 
 
 async def test_a_destination_not_in_use_is_given_up(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,6 @@ async def test_no_server_there(tmp_path: Path) -> None:
         unused.bind(("127.0.0.1", 0))
         url = f"postgresql://bridge:sesame@127.0.0.1:{unused.getsockname()[1]}/bridge"
         said = await refusal_of(url, tmp_path)
-
     assert "cannot be reached" in said
     assert "start it, or correct the host and the port" in said
     assert "sesame" not in said
@@ -89,7 +88,6 @@ async def test_permissions_and_connections(postgres: PostgresServer, weak_user: 
     said = await refusal_of(weak_user, tmp_path)
     assert "permission denied" in said
     assert "must be allowed to create tables" in said
-
     async with connected(postgres.url) as connection:
         await connection.execute("ALTER ROLE weak CONNECTION LIMIT 2")
     said = await refusal_of(weak_user, tmp_path)
@@ -103,7 +101,6 @@ async def test_a_newer_schema_or_old_server(
         await make_rooms(connection)
         await connection.execute("INSERT INTO schema_versions VALUES (9999, 9999, 0)")
     assert "schema version 9999" in await refusal_of(bare, tmp_path)
-
     monkeypatch.setattr(refusals, "_OLDEST_SERVER", 99)
     assert "99 is the oldest that works: upgrade its server" in await refusal_of(bare, tmp_path)
 

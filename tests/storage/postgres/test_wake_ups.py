@@ -124,7 +124,6 @@ async def test_an_event_is_heard_in_another_process_and_no_gap(writer: Process, 
     await eventually(lambda: reader.heard == [("session", "a")])
     await reader.touch(("calls", "b"))
     await eventually(lambda: ("calls", "b") in writer.heard)
-
     assert (reader.gaps, writer.gaps) == (0, 0)
     assert reader.own == [("calls", "b")]
     assert writer.heard == [("session", "a"), ("calls", "b")]
@@ -226,16 +225,13 @@ def test_the_ledger_tells_a_gap_from_what_is_on_its_way(
     quick: int, steps: list[tuple[bool, tuple[Place, int, int] | dict[Place, int]]]
 ) -> None:
     ledger = begun(quick)
-
     found = [ledger.compare(each) if isinstance(each, dict) else ledger.ring(*each) for _, each in steps]
-
     assert found == [expected for expected, _ in steps]
 
 
 def test_counts_that_went_back_with_a_standby_are_the_new_truth() -> None:
     ledger = begun(quick=90)
     ledger.begin({QUICK: 80, BULK: 0})
-
     assert ledger.compare({QUICK: 80, BULK: 0})
     assert ledger.ring(QUICK, 80, 81)
 
