@@ -204,7 +204,7 @@ def test_a_port_in_use_no_network_and_a_directory_of_another_server(
     data, dev_file = tmp_path / "data", tmp_path / "own" / "dev.json"
     for file in (data / "bridge.sqlite3", dev_file):
         file.parent.mkdir()
-        file.touch()
+        file.write_text("{}")
     assert "it has another server's data" in refused("--keep", data)
     assert [file.name for file in data.iterdir()] == ["bridge.sqlite3"]
     assert "dev.json cannot be read: remove it" in refused("--keep", dev_file.parent)
