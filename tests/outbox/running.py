@@ -1,10 +1,11 @@
 """An outbox at work on a database of its own, with a clock that the test moves."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias
 
 from bridge_server.kernel.events import Events
@@ -13,7 +14,7 @@ from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.delivery import Delivery
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.fairness import Limits
-from bridge_server.outbox.models import OutgoingMessage, Purpose
+from bridge_server.outbox.models import GoneHandlers, OutgoingMessage, Purpose
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Database, Row, Transaction
@@ -37,26 +38,14 @@ class Outbox:
     dispatcher: Dispatcher
     clock: ManualClock
     events: Events
-    gone: list[str] = field(default_factory=list)
 
-    async def owe(
-        self,
-        *urls: str,
-        prefix: str = "message",
-        lane: str | None = None,
-        client: str | None = None,
-        subject: str | None = None,
-        purpose: str = HOOK,
-    ) -> None:
-        """Write a message for each URL in one transaction, as a room does."""
+    async def owe(self, *urls: str, prefix: str = "message", **fields: str | None) -> None:
+        """Write a message with these fields for each URL in one transaction, as a room does."""
         now_ms = self.clock.now_ms()
 
         def work() -> Transaction[None]:
             for number, url in enumerate(urls):
-                message_id, body = f"{prefix}-{number}", b'{"topic":"t"}'
-                message = OutgoingMessage(
-                    message_id, url, body, Purpose(purpose), lane=lane, client=client, subject=subject
-                )
+                message = OutgoingMessage(f"{prefix}-{number}", url, b'{"topic":"t"}', HOOK, **fields)
                 yield from enqueue(message, now_ms)
 
         await self.database.transaction(work)
@@ -112,7 +101,7 @@ async def running_outbox(
     clock: ManualClock,
     *,
     make_store: Callable[[Database], OutboxStore] = OutboxStore,
-    on_gone: Callable[[OutgoingMessage], Awaitable[None]] | None = None,
+    gone_handlers: GoneHandlers = MappingProxyType({}),
     sender_over: Callable[[Sender], Sender] = lambda sender: sender,
     limits: Limits | None = None,
     grace_seconds: float = 0.2,
@@ -120,17 +109,12 @@ async def running_outbox(
     """Open the database and start a dispatcher; on leaving, stop and close both."""
     events = Events()
     async with opened_database(file, events) as database, WebhookSender(OPEN) as sender:
-
-        async def note_gone(message: OutgoingMessage) -> None:
-            outbox.gone.append(message.url)
-
-        store, gone_handlers = make_store(database), {HOOK: on_gone or note_gone}
+        store = make_store(database)
         delivery = partial(Delivery, store, sender_over(sender), clock, gone_handlers, lambda: 0.5)
         chosen = replace(limits or Limits(), grace_seconds=grace_seconds)
         dispatcher = Dispatcher(store, delivery, events, clock, limits=chosen)
-        outbox = Outbox(database, dispatcher, clock, events)
         await dispatcher.start()
         try:
-            yield outbox
+            yield Outbox(database, dispatcher, clock, events)
         finally:
             await dispatcher.stop()

@@ -15,7 +15,6 @@ from bridge_server.outbox.queues import AllDestinations
 from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Database, Transaction
 from tests.outbox.running import HOOK, Outbox, Start
-from tests.support.clock import ManualClock
 from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, hang, reset, status
 
@@ -77,23 +76,29 @@ async def test_a_receiver_that_asks_for_time_gets_it(outbox: Outbox, receiver: W
     assert ids_at(receiver)[2:] == ["message-0"]
 
 
-async def test_an_answer_of_410_ends_a_message_with_its_handler_and_a_log_without_the_rest_of_the_url(
-    outbox: Outbox, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+async def test_an_answer_of_410_ends_a_message_whose_handler_may_fail_and_the_log_has_no_more_than_the_host(
+    start: Start, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    gone: list[str] = []
+
+    async def on_gone(message: OutgoingMessage) -> None:
+        gone.append(message.url)
+        raise UnavailableError("not now")
+
     log = CapturingLogger()
     monkeypatch.setattr(delivery, "log", log)
     receiver.script.extend([status(500), status(410)])
     url = receiver.url("/hush?token=hush")
-    await outbox.owe(url)
-    await outbox.comes_to("attempts", [(1,)])
-    await outbox.pass_time(5)
+    async with start(gone_handlers={HOOK: on_gone}) as outbox:
+        await outbox.owe(url)
+        await outbox.comes_to("attempts", [(1,)])
+        await outbox.pass_time(5)
 
-    died = (2, None, outbox.clock.now_ms(), "the receiver answered 410")
-    await outbox.comes_to("attempts, next_attempt_at_ms, died_at_ms, last_error", [died])
-    assert outbox.gone == [url]
-    await outbox.pass_time(10 * 86_400)
-    assert len(receiver.requests) == 2
-    failed, dead = log.calls
+        died = (2, None, outbox.clock.now_ms(), "the receiver answered 410")
+        await outbox.comes_to("attempts, next_attempt_at_ms, died_at_ms, last_error", [died])
+        await outbox.pass_time(10 * 86_400)
+    assert (gone, len(receiver.requests)) == ([url], 2)
+    failed, *of_the_handler, dead = log.calls
     assert (failed.method_name, failed.args) == ("info", ("webhook_failed",))
     assert failed.kwargs == {
         "destination": f"http://127.0.0.1:{receiver.port}",
@@ -102,21 +107,9 @@ async def test_an_answer_of_410_ends_a_message_with_its_handler_and_a_log_withou
         "next_attempt_seconds": 5,
         "reason": "the receiver answered 500",
     }
+    assert [call.args for call in of_the_handler] == [("webhook_gone_not_handled",)]
     assert (dead.method_name, dead.args) == ("warning", ("webhook_dead_letter",))
     assert "hush" not in str(log.calls)
-
-
-async def test_an_answer_of_410_ends_a_message_even_if_its_handler_fails(
-    start: Start, clock: ManualClock, receiver: WebhookReceiver
-) -> None:
-    async def on_gone(_: OutgoingMessage) -> None:
-        raise UnavailableError("not now")
-
-    receiver.otherwise = status(410)
-    async with start(on_gone=on_gone) as outbox:
-        await outbox.owe(receiver.url())
-
-        await outbox.comes_to("died_at_ms", [(clock.now_ms(),)])
 
 
 async def test_a_message_never_taken_becomes_a_dead_letter(outbox: Outbox, receiver: WebhookReceiver) -> None:
@@ -187,26 +180,21 @@ async def rigged(start: Start) -> AsyncIterator[Rigged]:
         yield outbox, store
 
 
-async def test_a_delivery_that_cannot_be_stored_is_not_repeated(
+async def test_a_delivery_that_cannot_be_stored_is_not_repeated_and_messages_that_cannot_be_read_come_later(
     rigged: Rigged, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "_FIRST_PAUSE_SECONDS", 0.01)
     outbox, store = rigged
     store.unwritable = [LookupError("unforeseen"), UnavailableError("the disk is full")]
-
     await outbox.owe(receiver.url())
     await outbox.comes_to("id", [])
-    assert len(receiver.requests) == 1
 
-
-async def test_messages_that_cannot_be_read_are_read_later(rigged: Rigged, receiver: WebhookReceiver) -> None:
-    outbox, store = rigged
     store.unreadable = [UnavailableError("the database is locked")]
-    await outbox.owe(receiver.url())
+    await outbox.owe(receiver.url(), prefix="later")
     await eventually(lambda: not store.unreadable)
-
     await outbox.pass_time(5)
     await outbox.comes_to("id", [])
+    assert ids_at(receiver) == ["message-0", "later-0"]
 
 
 async def test_a_message_written_as_its_lane_ends_is_sent(rigged: Rigged, receiver: WebhookReceiver) -> None:
