@@ -29,29 +29,11 @@ async def attended(tmp_path: Path, invoke: Invoke) -> AsyncIterator[Attended]:
 
 
 @pytest.fixture
-async def app(attended: Attended) -> AsyncIterator[App]:
+async def app(attended: Attended, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[App]:
+    """A project whose secret the commands have."""
     async with opened_app(attended.server) as app:
-        yield app
-
-
-@pytest.fixture(params=["secret file", "secret", "admin token"])
-def right(
-    app: App, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[str, ...]:
-    """The options of each of the ways to be allowed to send."""
-    if request.param == "secret file":
-        (tmp_path / "secret").write_text(f"{app.secret}\n")
-        return ("--secret-file", str(tmp_path / "secret"))
-    if request.param == "secret":
         monkeypatch.setenv("BRIDGE_PROJECT_SECRET", app.secret)
-    else:
-        monkeypatch.setenv("BRIDGE_ADMIN_TOKEN", ADMIN_TOKEN)
-    return ()
-
-
-@pytest.fixture
-def secret(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRIDGE_PROJECT_SECRET", app.secret)
+        yield app
 
 
 def sent(app: App) -> tuple[int, int]:
@@ -60,11 +42,21 @@ def sent(app: App) -> tuple[int, int]:
     return deliveries, recipients
 
 
-async def test_to_named_accounts(attended: Attended, app: App, right: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("right", ["secret file", "secret", "admin token"])
+async def test_to_named_accounts(
+    attended: Attended, app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: str
+) -> None:
+    options = ["--id", "x", *(word for each in accounts(3) for word in ("--to", each))]
+    if right != "secret":
+        monkeypatch.delenv("BRIDGE_PROJECT_SECRET")
+    if right == "secret file":
+        (tmp_path / "secret").write_text(f"{app.secret}\n")
+        options += ["--secret-file", str(tmp_path / "secret")]
+    elif right == "admin token":
+        monkeypatch.setenv("BRIDGE_ADMIN_TOKEN", ADMIN_TOKEN)
     await app.subscribe(account(1))
     await app.subscribe(account(2), types=[OFFERS])
-    wanted = [word for each in accounts(3) for word in ("--to", each)]
-    result = await attended.command("notify", app.project_id, *TEXT, *wanted, *right, "--id", "x")
+    result = await attended.command("notify", app.project_id, *TEXT, *options)
 
     assert (result.exit_code, result.stderr) == (1, "")
     assert result.stdout.splitlines() == [
@@ -79,7 +71,6 @@ async def test_to_named_accounts(attended: Attended, app: App, right: tuple[str,
     assert look(app.server, "SELECT title FROM notifications") == [(TEXT[3],)]
 
 
-@pytest.mark.usefixtures("secret")
 async def test_to_all_dry_and_again_with_its_id(attended: Attended, app: App) -> None:
     await app.subscribe(*accounts(1_100))
     await app.subscribe(account(7), types=[OFFERS])
@@ -97,7 +88,6 @@ async def test_to_all_dry_and_again_with_its_id(attended: Attended, app: App) ->
     assert sent(app) == (1_099, 1_099)
 
 
-@pytest.mark.usefixtures("secret")
 async def test_to_a_file_of_accounts_and_over_a_limit(attended: Attended, app: App, tmp_path: Path) -> None:
     file = tmp_path / "accounts"
     await app.subscribe(*accounts(600))
@@ -123,7 +113,6 @@ async def test_to_a_file_of_accounts_and_over_a_limit(attended: Attended, app: A
         (("--all", "--title", ""), "#/notification/title"),
     ],
 )
-@pytest.mark.usefixtures("secret")
 async def test_bad_input_is_refused_in_one_line(
     attended: Attended, app: App, arguments: tuple[str, ...], said: str
 ) -> None:
@@ -136,6 +125,7 @@ async def test_without_a_right_to_send_the_command_says_what_to_do(
     attended: Attended, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ("notify", app.project_id, *TEXT, "--all")
+    monkeypatch.delenv("BRIDGE_PROJECT_SECRET")
     assert "--secret-file" in await attended.refusal(*command)
     assert "--secret-file" in await attended.refusal(*command, "--server", attended.server.url)
     assert "a project id has" in await attended.refusal("notify", "../x", *TEXT, "--all")
@@ -147,7 +137,6 @@ async def test_without_a_right_to_send_the_command_says_what_to_do(
     assert "401" in await attended.refusal(*command)
 
 
-@pytest.mark.usefixtures("secret")
 async def test_several_sends_and_a_wrong_type_wait_for_nothing(attended: Attended, app: App) -> None:
     await app.subscribe(*accounts(600))
     assert [(await app.listing()).status for _ in range(3)] == [200, 200, 429]

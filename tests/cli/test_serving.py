@@ -55,7 +55,6 @@ def test_server_answers_on_loopback_at_the_url_of_the_ready_file(tmp_path: Path)
 def service_manager(folder: Path) -> Iterator[tuple[socket.socket, dict[str, str]]]:
     """A socket that hears what servers with these variables tell their service manager."""
     address = folder / "notify"
-    address.unlink(missing_ok=True)  # of the row before
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(address))
         manager.settimeout(60)
@@ -66,6 +65,7 @@ def test_log_ready_file_and_service_manager_have_start_and_stop(tmp_path: Path) 
     with service_manager(tmp_path) as (manager, environment):
         with watched_server(tmp_path, environment=environment) as server:
             assert manager.recv(100) == b"READY=1"
+            get(f"{server.url}/info")  # is not logged
             second = only_line(serve(tmp_path / "data", "--ready-file", str(server.ready_file)))
             assert f"process {server.process.pid}" in second
             assert str(tmp_path / "data") in second
@@ -131,9 +131,8 @@ def test_a_service_manager_that_does_not_read_holds_nobody_up(tmp_path: Path) ->
                 other.send(b"READY=1")
         with watched_server(tmp_path, environment={**environment, "WATCHDOG_USEC": "20000"}) as server:
             assert server.stop(signal.SIGTERM) == 0
-    assert "READY=1" in [
-        each["state"] for each in server.log() if each["event"] == "service_manager_not_told"
-    ]
+    not_told = [each["state"] for each in server.log() if each["event"] == "service_manager_not_told"]
+    assert "READY=1" in not_told
 
 
 @each_row("variables", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "often"}])
@@ -165,9 +164,8 @@ def test_the_soft_limit_is_raised_to_the_hard_one(tmp_path: Path, hard: int, is_
         (limits,) = (line.split()[3:5] for line in lines if line.startswith("Max open files"))
         said = server.said()
     assert limits == [str(hard)] * 2
-    assert [(each["event"], each["level"], each["limit"]) for each in said] == (
-        [] if is_enough else [("few_file_descriptors", "warning", hard)]
-    )
+    expected = [] if is_enough else [("few_file_descriptors", "warning", hard)]
+    assert [(each["event"], each["level"], each["limit"]) for each in said] == expected
     assert all("ulimit -Hn" in each["advice"] for each in said)
 
 
