@@ -42,9 +42,7 @@ async def test_requests_are_listed_without_contents_operators_and_whole_ids(obse
     assert not [each for each in (PAYLOAD, session_id, call_id) if each in text]
 
 
-async def test_polls_without_what_aiohttp_has_private(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_polls_without_what_aiohttp_hides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge_server.web.aiohttp_internals.has_known_requests", lambda: False)
     async with observing(tmp_path / "data") as observed:
         session_id = await observed.bridge.open_session()

@@ -89,21 +89,16 @@ _header_value = st.one_of(
 _usual_values: dict[str, list[bytes]] = {
     "Content-Type": [b"application/json", b"text/plain", b"a/b+json", b"multipart/form-data"],
     "Prefer": [b"wait=0", b"wait", b"respond-async", b'wait="', b"wait=-1, wait=0", b";,=wait=,;"],
-    "X-Request-ID": [b"mine", b"<script>", b"x" * 200],
-    "Origin": [b"https://dapp.example", b"null"],
+    "X-Request-ID": [b"mine", b"<script>", b"x" * 200], "Origin": [b"https://dapp.example", b"null"],
     "Access-Control-Request-Method": [b"PUT", b"NONSENSE"],
     "Access-Control-Request-Headers": [b"content-type", b"<script>", b"*"],
-    "Authorization": [b"Bearer x", b"Bearer", b"Basic eA=="],
+    "Authorization": [b"Bearer x", b"Bearer", b"Basic eA=="], "Content-MD5": [b"x"],
     "Content-Encoding": [b"gzip", b"deflate", b"identity", b"nonsense"],
     "X-Forwarded-For": [b"198.51.100.1", b"::1, x", b","],
-    "Accept": [b"text/html", b"*/*;q=0"],
-    "Accept-Encoding": [b"gzip", b"*;q=0"],
-    "Cookie": [b"a=b", b"=;=;\xff"],
-    "Range": [b"bytes=0-1", b"bytes=-"],
-    "If-None-Match": [b"*", b'"x"'],
-    "If-Modified-Since": [b"Thu, 99 Foo 2026", b"x"],
-    "Content-MD5": [b"x"],
-}
+    "Accept": [b"text/html", b"*/*;q=0"], "Accept-Encoding": [b"gzip", b"*;q=0"],
+    "Cookie": [b"a=b", b"=;=;\xff"], "Range": [b"bytes=0-1", b"bytes=-"],
+    "If-None-Match": [b"*", b'"x"'], "If-Modified-Since": [b"Thu, 99 Foo 2026", b"x"],
+}  # fmt: skip
 
 
 @st.composite

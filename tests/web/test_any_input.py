@@ -83,9 +83,7 @@ WITH_A_BODY = [
 
 @given(body=inputs.bodies, route=st.sampled_from(WITH_A_BODY))
 @example(body=b'{"encryptionPayload":"a","x":{"a":1,"a":1}}', route=WITH_A_BODY[0])
-async def test_refused_bodies_store_nothing(
-    server: RunningServer, body: bytes, route: tuple[str, str]
-) -> None:
+async def test_no_refused_body_is_stored(server: RunningServer, body: bytes, route: tuple[str, str]) -> None:
     method, path = route
     bridge = BridgeClient(server)
     session_id = await bridge.open_session()

@@ -98,32 +98,25 @@ async def test_refusals_are_a_line_a_minute(monkeypatch: pytest.MonkeyPatch, pas
     assert {tuple(line["addresses"]) for line in lines} == {(SOMEBODY,)}
 
 
-@each_row("said", [b"", b"GET / HTTP/1.1\r\nHost: bridge.example\r\n"])
-async def test_a_connection_that_asks_nothing_in_its_time_is_closed(said: bytes) -> None:
-    async with guarded(greet, head_seconds=0.3) as server:
-        with client(server.port, SOMEBODY, said) as connection:
-            assert await everything_from(connection) == b""
-        assert server.connections.silent == 1
+async def test_a_connection_that_asks_nothing_in_its_time_is_closed() -> None:
+    def drip(connection: socket.socket) -> None:
+        """Send a head by the byte until the server hangs up."""
+        connection.settimeout(0.01)
+        with suppress(ConnectionError):
+            for byte in get("/", f"X: {'x' * 2_000}"):
+                connection.sendall(bytes([byte]))
+                with suppress(TimeoutError):
+                    if not connection.recv(1):
+                        return
+            raise AssertionError("nobody hung up")
 
-
-async def test_a_head_that_comes_by_the_byte_is_not_waited_for() -> None:
     async with guarded(greet, head_seconds=0.3) as server:
+        for said in (b"", b"GET / HTTP/1.1\r\nHost: bridge.example\r\n"):
+            with client(server.port, SOMEBODY, said) as connection:
+                assert await everything_from(connection) == b""
         with client(server.port) as connection:
-
-            def drip() -> None:
-                """Until the server hangs up."""
-                connection.settimeout(0.01)
-                with suppress(ConnectionError):
-                    for byte in get("/", f"X: {'x' * 2_000}"):
-                        connection.sendall(bytes([byte]))
-                        with suppress(TimeoutError):
-                            if not connection.recv(1):
-                                return
-                    raise AssertionError("nobody hung up")
-
-            await asyncio.to_thread(drip)
-
-        assert server.connections.silent == 1
+            await asyncio.to_thread(drip, connection)
+        assert server.connections.silent == 3
 
 
 async def until_all_were_judged(stack: ExitStack, server: Guarded) -> None:

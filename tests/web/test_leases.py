@@ -173,9 +173,7 @@ async def test_what_one_holds_is_not_covered(url: str, processes: Processes, clo
     assert await left(url, OWN, clock) == 400
 
 
-async def test_tokens_being_charged_are_not_there(
-    processes: Processes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tokens_under_way_are_not_there(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     first, is_free, asked, cost = processes[0], asyncio.Event(), count(), [Cost("a", OWN, 400)]
     spend_in_database = SharedBuckets.spend
 

@@ -4,6 +4,7 @@ import logging
 import socket
 import struct
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import TypeAlias
 
 import pytest
@@ -143,20 +144,19 @@ async def test_requests_in_one_piece_are_answered_in_their_order(server: Running
     assert answers[1].body == b'{"encryptionPayload":"one"}'
 
 
-@each_row("coding", [b"GZIP,chunked", b"identity, chunked"])
-@each_row(("method", "path"), [("PUT", "/session/{}"), ("GET", "/hello"), ("GET", "/nope")])
-async def test_other_coding_is_refused(server: RunningServer, coding: bytes, method: str, path: str) -> None:
-    session_id = await server.open_session()
+async def test_a_body_in_another_transfer_coding_is_refused(server: RunningServer) -> None:
     chunks = b"1b\r\n" + b'{"encryptionPayload":"one"}' + b"\r\n0\r\n\r\n"
-    head = f"{method} {path.format(session_id)} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    async with raw_connection(server) as connection:
-        await connection.send(head.encode() + b"Transfer-Encoding: " + coding + b"\r\n\r\n" + chunks)
-        refusal = await connection.answer()
-        await connection.send(head.encode() + b"Transfer-Encoding: Chunked\r\n\r\n" + chunks)
-        answer = await connection.answer()
-    assert refusal.status == 400
-    assert b"without another transfer coding" in refusal.body
-    assert answer.status == (404 if path == "/nope" else 200)
+    session = f"/session/{await server.open_session()}"
+    for method, path, status in (("PUT", session, 200), ("GET", "/hello", 200), ("GET", "/nope", 404)):
+        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n".encode()
+        for coding in (b"GZIP,chunked", b"identity, chunked"):
+            async with raw_connection(server) as connection:
+                await connection.send(head + b"Transfer-Encoding: " + coding + b"\r\n\r\n" + chunks)
+                refusal = await connection.answer()
+                await connection.send(head + b"Transfer-Encoding: Chunked\r\n\r\n" + chunks)
+                answer = await connection.answer()
+            assert (refusal.status, answer.status) == (400, status), path
+            assert b"without another transfer coding" in refusal.body
 
 
 async def test_a_client_may_ask_before_it_sends_the_body(server: RunningServer) -> None:
@@ -175,8 +175,7 @@ async def test_a_client_may_ask_before_it_sends_the_body(server: RunningServer) 
 
 async def test_http_1_0_is_spoken(server: RunningServer) -> None:
     answer = await ask_raw(server, b"GET /hello HTTP/1.0\r\n\r\n")
-    assert answer.status == 200
-    assert answer.body.startswith(b"Hello World")
+    assert (answer.status, answer.body[:11]) == (200, b"Hello World")
 
 
 @each_row(("status", "request_"), REFUSED.values(), ids=REFUSED.keys())
@@ -237,23 +236,18 @@ async def test_a_refusal_is_one_line_at_level_debug_and_none_above(
     assert all(line["request_id"] for line in lines)
 
 
-@each_row("length", [0, 200_000])
-@each_row("protocol", [b"h2c", b"websocket"])
-@each_row(
-    ("method", "path", "status"), [("PUT", "/session/a", 400), ("GET", "/hello", 200), ("POST", "/nope", 404)]
-)
-async def test_a_declined_upgrade_ends_the_connection_in_good_order(
-    server: RunningServer, method: str, path: str, status: int, protocol: bytes, length: int
-) -> None:
-    upgrade = (b"Connection: Upgrade", b"Upgrade: " + protocol, b"Content-Length: %d" % length)
-    async with raw_connection(server) as connection:
-        await connection.send(spell(method, path, b"", *upgrade))
-        await connection.send(b"x" * (length // 2))
-        await connection.send(b"x" * (length - length // 2))
-        await connection.send(spell("GET", "/hello"))
-        answer = await connection.answer()
-        await connection.rest()
-    assert (answer.status, answer.headers["Connection"]) == (status, "close")
+async def test_a_declined_upgrade_ends_the_connection_in_good_order(server: RunningServer) -> None:
+    requests = [("PUT", "/session/a", 400), ("GET", "/hello", 200), ("POST", "/nope", 404)]
+    for (method, path, status), protocol, length in product(requests, (b"h2c", b"websocket"), (0, 200_000)):
+        upgrade = (b"Connection: Upgrade", b"Upgrade: " + protocol, b"Content-Length: %d" % length)
+        async with raw_connection(server) as connection:
+            await connection.send(spell(method, path, b"", *upgrade))
+            for _ in range(2):
+                await connection.send(b"x" * (length // 2))
+            await connection.send(spell("GET", "/hello"))
+            answer = await connection.answer()
+            await connection.rest()
+        assert (answer.status, answer.headers["Connection"]) == (status, "close"), path
 
 
 async def test_a_client_that_expected_to_be_asked_may_leave(
@@ -273,19 +267,16 @@ async def test_a_client_that_expected_to_be_asked_may_leave(
     assert [call.args for call in log.calls if call.method_name != "debug"] == []
 
 
-@each_row(
-    ("target", "host", "status"),
-    [
+async def test_the_host_of_a_target_that_is_a_url_counts(server: RunningServer) -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"method":"eth_accounts","params":[]}'
+    for target, host, status in (
         ("http://localhost/rpc", b"evil.example", 200),
         ("http://127.0.0.1:1234/rpc", b"evil.example", 200),
         ("http://[::1]:80/rpc", b"evil.example", 200),
         ("http://evil.example/rpc", b"localhost", 403),
         ("http://localhost@evil.example/rpc", b"localhost", 403),
         ("http://evil.example", b"localhost", 405),
-    ],
-)
-async def test_the_host_of_a_url_counts(server: RunningServer, target: str, host: bytes, status: int) -> None:
-    body = b'{"jsonrpc":"2.0","id":1,"method":"eth_accounts","params":[]}'
-    headers = (b"Content-Type: application/json", b"Connection: close")
-    request = spell("POST", target, body, *headers).replace(b"bridge.example", host)
-    assert (await ask_raw(server, request)).status == status
+    ):
+        request = spell("POST", target, body, b"Content-Type: application/json", b"Connection: close")
+        answer = await ask_raw(server, request.replace(b"bridge.example", host))
+        assert answer.status == status, target

@@ -108,9 +108,7 @@ async def test_frames_wait_for_earlier_ones(party: Party, client: aiohttp.Client
 @pytest.mark.parametrize(
     ("text", "code"), [("refused", WSCloseCode.POLICY_VIOLATION), ("broken", WSCloseCode.INTERNAL_ERROR)]
 )
-async def test_an_error_closes_it(
-    client: aiohttp.ClientWebSocketResponse, text: str, code: WSCloseCode
-) -> None:
+async def test_errors_close_it(client: aiohttp.ClientWebSocketResponse, text: str, code: WSCloseCode) -> None:
     await client.send_str("idle")
     await said(client, 1)
     await client.send_str(text)

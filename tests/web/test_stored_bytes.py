@@ -24,12 +24,10 @@ HOUR = 3_600
 FAR = "https://example.org/hook"
 
 
-def limited(
-    data_dir: Path, clock: ManualClock | None = None, **settings: Any
-) -> AbstractAsyncContextManager[RunningServer]:
+def limited(data_dir: Path, **settings: Any) -> AbstractAsyncContextManager[RunningServer]:
     """A thousand bytes per address; addresses are reported by a proxy."""
     usual = {"quota_exempt": (), "trusted_proxies": "127.0.0.1", "payload_bytes_per_address": 1_000}
-    return running_server(data_dir, clock, **{**usual, **settings})
+    return running_server(data_dir, **{**usual, **settings})
 
 
 @pytest.fixture

@@ -48,20 +48,34 @@ async def listing(_: web.Request) -> web.StreamResponse:
     return StreamedAnswer(pieces())
 
 
-class Events:
+class Flood:
+    """A source that pushes until the client is cut off."""
+
+    def __init__(self) -> None:
+        self.pushed_bytes = 0
+        self.is_left = asyncio.Event()
+
+    async def answer(self, _: web.Request) -> web.StreamResponse:
+        return EventStream(self)
+
+    async def flow(self, outlet: EventStream) -> None:
+        events = piece(b":" + b"x" * 65_536 + b"\n\n")
+        while True:
+            outlet.push(events)
+            self.pushed_bytes += len(events.plain)
+            await asyncio.sleep(0)
+
+    def leave(self) -> None:
+        self.is_left.set()
+
+
+class Events(Flood):
     """A source of one event that is longer than a client takes unread, and shorter than ends the stream."""
 
     async def flow(self, outlet: EventStream) -> None:
         for _ in range(3):
             outlet.push(piece(b":" + b"x" * 100 * KIB + b"\n\n"))
         await asyncio.Event().wait()
-
-    def leave(self) -> None:
-        pass
-
-
-async def events(_: web.Request) -> web.StreamResponse:
-    return EventStream(Events())
 
 
 class Talker:
@@ -90,7 +104,7 @@ KINDS: dict[str, tuple[Handler, bytes]] = {
     "a whole answer, the last": (whole, LAST),
     "many short answers": (whole, get() * 20),
     "a listing": (listing, get()),
-    "events": (events, get()),
+    "events": (Events().answer, get()),
     "a WebSocket": (partial(talk, Talker), get("/", *UPGRADE)),
 }
 
@@ -265,27 +279,6 @@ async def test_pushed_bytes_count_and_show_which_clients_read(pass_time: PassTim
             if not taker.is_aborted:
                 unread.grow(backlog, 100)
     assert (reader.is_aborted, idler.is_aborted) == (False, True)
-
-
-class Flood:
-    """A source that pushes until the client is cut off."""
-
-    def __init__(self) -> None:
-        self.pushed_bytes = 0
-        self.is_left = asyncio.Event()
-
-    async def answer(self, _: web.Request) -> web.StreamResponse:
-        return EventStream(self)
-
-    async def flow(self, outlet: EventStream) -> None:
-        events = piece(b":" + b"x" * 65_536 + b"\n\n")
-        while True:
-            outlet.push(events)
-            self.pushed_bytes += len(events.plain)
-            await asyncio.sleep(0)
-
-    def leave(self) -> None:
-        self.is_left.set()
 
 
 async def test_unread_events_of_a_client_are_bounded() -> None:
