@@ -27,7 +27,7 @@ async def is_signed_in(server: RunningServer, token: str) -> bool:
 
 
 @pytest.mark.own_server
-async def test_a_nonce_is_letters_and_digits_and_never_the_same(server: RunningServer) -> None:
+async def test_a_nonce_is_new_letters_and_digits(server: RunningServer) -> None:
     answers = [await ask(server, "POST", "/inbox/nonce", body) for body in (None, b"{}", b"anything")]
     nonces = [answer.json["nonce"] for answer in answers]
     assert len(set(nonces)) == 3

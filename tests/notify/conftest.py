@@ -16,5 +16,5 @@ def server_settings() -> dict[str, Any]:
 
 @pytest.fixture
 async def other_app(app: App) -> App:
-    """Another project on the same server."""
+    """Another project on the server."""
     return await create_app(app.server, app.operator, "Other")

@@ -165,7 +165,7 @@ def a_call(wanted: list[str], notification_id: str | None = None, type_id: str =
 
 
 def everything(server: RunningServer) -> dict[str, list[Any]]:
-    """Every row of the database but those of the limits on calls."""
+    """Every row of the database but the limits on calls."""
     with database_of(server.settings) as database:
         names = [name for name in database.tables() if name != "buckets"]
         return {name: sorted(database.execute(f"SELECT * FROM {name}"), key=repr) for name in names}
@@ -243,7 +243,7 @@ async def frugal(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]
 
 @pytest.mark.asyncio(loop_scope="module")
 @given(runs=st.lists(steps, min_size=1, max_size=2))
-async def test_the_call_after_a_dry_run_answers_the_very_same(frugal: App, runs: list[Any]) -> None:
+async def test_the_call_after_a_dry_run_answers_as_it_did(frugal: App, runs: list[Any]) -> None:
     """Accounts 1 and 2 choose everything, 3 and 4 one type each, 5 and 6 nothing."""
     await frugal.server.reset()
     app = await create_app(frugal.server, frugal.operator)

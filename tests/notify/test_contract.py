@@ -59,7 +59,7 @@ async def test_a_limited_account_is_reported_with_the_seconds_to_wait(app: App) 
     assert answer.body.decode() == f'{{"sent":[],"failed":[{limited}],"not_found":[]}}'
 
 
-# The example of EIP-55, and what becomes of it: each is the same address.
+# The example of EIP-55, in several spellings.
 CHECKSUMMED = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 LOWER, UPPER = CHECKSUMMED.lower(), "0x" + CHECKSUMMED[2:].upper()
 ONE = [

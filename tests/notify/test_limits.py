@@ -280,18 +280,20 @@ async def test_a_projects_own_limit_holds_at_once_and_until_it_is_taken_back(app
     assert await waits(app, C, 10) == [None] * 9 + [4], "to grant more changes what was left"
 
 
-async def test_the_limit_is_a_setting(tmp_path: Path) -> None:
-    async with (
-        running_server(tmp_path, account_rate_per_hour=7200, account_burst=1) as server,
-        opened_app(server) as app,
-    ):
+async def test_the_limit_of_accounts_is_a_setting_and_a_restart_refills_none(tmp_path: Path) -> None:
+    limit = {"account_rate_per_hour": 7_200, "account_burst": 1}
+    async with running_server(tmp_path, ManualClock(), **limit) as server, opened_app(server) as app:
         await app.subscribe(A)
         waited = []
-        for seconds in (0, 0.499999, 0.000001, 0):
+        for seconds in (0, 0.5 - US, US, 0):
             server.clock.advance(seconds)
             waited += await waits(app, A, 1)
-
     assert waited == [None, 1, None, 1]
+
+    async with restarted(app, tmp_path, **limit) as app:
+        assert await waits(app, A, 1) == [1]
+        app.server.clock.advance(0.5)
+        assert await waits(app, A, 2) == [None, 1]
 
 
 async def test_clock_set_back_neither_refills_an_account_nor_locks_it_out(app: App) -> None:
@@ -314,18 +316,6 @@ async def test_clock_set_back_neither_refills_an_account_nor_locks_it_out(app: A
     clock.advance(2 * INTERVAL + 0.5)
 
     assert await waits(app, B, 4) == [None, None, None, INTERVAL], "it waits longer than a window"
-
-
-async def test_a_restart_refills_no_account(tmp_path: Path) -> None:
-    limit = {"account_rate_per_hour": 1, "account_burst": 2}
-    async with running_server(tmp_path, ManualClock(), **limit) as server, opened_app(server) as app:
-        await app.subscribe(A)
-        assert await waits(app, A, 3) == [None, None, HOUR]
-
-    async with restarted(app, tmp_path, **limit) as app:
-        assert await waits(app, A, 1) == [HOUR]
-        app.server.clock.advance(HOUR)
-        assert await waits(app, A, 2) == [None, HOUR]
 
 
 async def buckets_after_sweeping(server: RunningServer) -> int:

@@ -18,7 +18,7 @@ async def marked(app: App) -> int:
 
 
 async def figures(app: App, type_id: str | None = None) -> ReadFigures:
-    """The project's figures, or those of one type."""
+    """The figures of the project, or of one type."""
     days = await app.operator.projects.figures(app.project_id, 0, day_of(app.server.clock.now_ms()))
     return sum((day.figures for day in days if type_id in (None, day.type_id)), NO_FIGURES)
 

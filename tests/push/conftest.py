@@ -25,7 +25,7 @@ def server_settings() -> dict[str, Any]:
 
 @pytest.fixture
 def push(server: RunningServer) -> PushClient:
-    """A push server that reaches webhooks on this machine and the log; the clock stands still."""
+    """A push server that reaches webhooks on this machine and the log."""
     return PushClient(server)
 
 
