@@ -27,7 +27,7 @@ NO_PAGE = "/console/no-such-page"
 
 
 @each_row("path", ["/console", PROJECTS, "/console/faults", "/console/events", NO_PAGE])
-async def test_every_page_forbids_frames_foreign_scripts_caches(console: ConsoleClient, path: str) -> None:
+async def test_every_page_forbids_frames_other_scripts_and_caches(console: ConsoleClient, path: str) -> None:
     guessed = dict.fromkeys(console.cookies, "guessed")
     strangers = [await ConsoleClient(console.server, each).get(path) for each in ({}, guessed)]
     framed = await console.get(path, headers={"Sec-Fetch-Dest": "iframe"})
@@ -189,8 +189,5 @@ async def test_a_port_without_a_console_has_no_such_pages(tmp_path: Path, settin
     async with running_server(tmp_path / "data", **settings) as server:
         for path in ("", "/projects", "/sign-in?link=x", "/events", "/static/x.css"):
             (await ask(server, "GET", f"/console{path}")).problem(404)
-
-
-def test_a_port_without_a_console_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="console_port: the console is off"):
         Settings(data_dir=tmp_path, console_port=8081)

@@ -175,7 +175,6 @@ async def figure(server: RunningServer, name: str) -> float:
 
 
 async def until_waiting(server: RunningServer, clients: int) -> None:
-
     async def reached() -> bool:
         return await figure(server, "waiting_clients") == clients
 
@@ -183,7 +182,6 @@ async def until_waiting(server: RunningServer, clients: int) -> None:
 
 
 async def until_delivered(server: RunningServer) -> None:
-
     async def nothing_owed() -> bool:
         # On PostgreSQL a server that took long to count shows that figure for a while.
         due = "SELECT count(*) FROM outbox WHERE next_attempt_at_ms IS NOT NULL"

@@ -88,8 +88,7 @@ def _next_command(life: socket.socket, listening: socket.socket) -> socket.socke
             continue
         pid = os.fork()
         if pid == 0:
-            _take_streams(descriptors)
-            _leave_server((life, listening, *children.values()), (ended, ending))
+            _leave_server((life, listening, *children.values()), (ended, ending), descriptors)
             return conversation
         for descriptor in descriptors:
             os.close(descriptor)
@@ -97,23 +96,20 @@ def _next_command(life: socket.socket, listening: socket.socket) -> socket.socke
         children[pid] = conversation
 
 
-def _take_streams(descriptors: list[int]) -> None:
-    for descriptor, stream in zip(descriptors, _STANDARD_STREAMS, strict=True):
-        os.dup2(descriptor, stream)
-        os.close(descriptor)
-    for text in (sys.stdout, sys.stderr):
-        if isinstance(text, TextIOWrapper):
-            text.reconfigure(line_buffering=text.isatty() or text is sys.stderr)
-
-
-def _leave_server(sockets: Iterable[socket.socket], pipe: Iterable[int]) -> None:
+def _leave_server(sockets: Iterable[socket.socket], pipe: Iterable[int], streams: Iterable[int]) -> None:
+    """In a forked process, undo what the server needs, and have these as the standard streams."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for each in sockets:
         each.close()
-    for descriptor in pipe:
+    for descriptor, stream in zip(streams, _STANDARD_STREAMS, strict=True):
+        os.dup2(descriptor, stream)
+    for descriptor in (*pipe, *streams):
         os.close(descriptor)
+    for text in (sys.stdout, sys.stderr):
+        if isinstance(text, TextIOWrapper):
+            text.reconfigure(line_buffering=text.isatty() or text is sys.stderr)
 
 
 def _report_ended(children: dict[int, socket.socket]) -> None:

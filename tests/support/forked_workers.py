@@ -234,7 +234,8 @@ def shuffled(tests: Sequence[pytest.Item], seed: str) -> list[pytest.Item]:
     for test in tests:
         by_module.setdefault(test.path, []).append(test)
     modules = sorted(by_module)
-    long = {module for module in modules if any(map(_is_long, by_module[module]))}
+    marks = ((test.path, mark) for test in tests for mark in test.iter_markers("skipif"))
+    long = {module for module, mark in marks if "--all" in mark.kwargs.get("reason", "")}
     random = Random(seed)
     random.shuffle(modules)
     third = len(modules) // 3
@@ -245,7 +246,3 @@ def shuffled(tests: Sequence[pytest.Item], seed: str) -> list[pytest.Item]:
             other = short_and_early.pop()
             modules[place], modules[other] = modules[other], modules[place]
     return [test for module in modules for test in by_module[module]]
-
-
-def _is_long(test: pytest.Item) -> bool:
-    return any("--all" in mark.kwargs.get("reason", "") for mark in test.iter_markers("skipif"))

@@ -166,7 +166,6 @@ def count_stored(settings: Settings) -> int:
 
 
 async def until_stored(settings: Settings, messages: int) -> None:
-
     async def reached() -> bool:
         return await asyncio.to_thread(count_stored, settings) == messages
 

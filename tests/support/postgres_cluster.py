@@ -41,13 +41,10 @@ def programs() -> Path | None:
     folders = [*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/usr/local/opt").glob("postgresql*/bin")]
     folders = [folder for folder in folders if (folder / "initdb").exists()]
     if folders:
-        return max(folders, key=_version)
+        versions = {folder: folder.parent.name.rpartition("@")[2] for folder in folders}
+        return max(folders, key=lambda folder: [int(part) for part in re.findall(r"\d+", versions[folder])])
     found = shutil.which("initdb")
     return Path(found).resolve().parent if found else None
-
-
-def _version(folder: Path) -> tuple[int, ...]:
-    return tuple(int(part) for part in folder.parent.name.rpartition("@")[2].split(".") if part.isdigit())
 
 
 class PostgresCluster:
@@ -71,7 +68,10 @@ class PostgresCluster:
         cluster = cls(folder, bin_folder)
         if (account := _account()) is not None:
             os.chown(folder, account.pw_uid, account.pw_gid)
-        _watch(owner, folder)
+        subprocess.run(  # a process of its own clears the folder once `owner` has ended
+            [sys.executable, "-m", __spec__.name, str(owner), str(folder)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[2], check=True,
+        )  # fmt: skip
         if files is not None and files.exists():
             _copy(files, cluster.data)
         else:
@@ -150,15 +150,6 @@ def _as_user() -> dict[str, Any]:
 def _copy(files: Path, target: Path) -> None:
     """Copy the files with their owner, who alone may read them."""
     subprocess.run(["cp", "-a", files, target], check=True)
-
-
-def _watch(owner: int, folder: Path) -> None:
-    """Have a process of its own clear the folder once `owner` has ended."""
-    root = Path(__file__).parents[2]
-    subprocess.run(
-        [sys.executable, "-m", __spec__.name, str(owner), str(folder)],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=root, check=True,
-    )  # fmt: skip
 
 
 def main() -> None:
@@ -248,18 +239,9 @@ def open_pgbouncer(database_url: str, pool_mode: str, **settings: object) -> Ite
             [found, str(folder / "pgbouncer.ini")],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, **_as_user(),
         )  # fmt: skip
-    try:
-        _wait_until_it_listens(process, port, folder / "log")
-        yield f"postgresql://{parts.username or 'bridge'}@127.0.0.1:{port}{parts.path}"
-    finally:
-        process.kill()
-        process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
 
-
-def _wait_until_it_listens(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     def said() -> str:
-        return f"pgbouncer does not listen: {log.read_text(errors='replace')}"
+        return f"pgbouncer does not listen: {(folder / 'log').read_text(errors='replace')}"
 
     def listens() -> bool:
         if process.poll() is not None:
@@ -268,4 +250,10 @@ def _wait_until_it_listens(process: subprocess.Popen[bytes], port: int, log: Pat
             return True
         return False
 
-    until(listens, said)
+    try:
+        until(listens, said)
+        yield f"postgresql://{parts.username or 'bridge'}@127.0.0.1:{port}{parts.path}"
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -4,7 +4,7 @@ connections of a server, and one stands for a public address.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
@@ -15,11 +15,11 @@ from aiohttp import web
 from tests.support.fakes import listening
 
 _CHUNK = 65_536
-_FIELDS = b"S%s\0V%s\0C57P01\0Mterminating connection due to administrator command\0\0"
 
 
 def _message(kind: bytes, severity: bytes) -> bytes:
-    fields = _FIELDS % (severity, severity)
+    text = b"S%s\0V%s\0C57P01\0Mterminating connection due to administrator command\0\0"
+    fields = text % (severity, severity)
     return kind + (len(fields) + 4).to_bytes(4, "big") + fields
 
 
@@ -30,7 +30,7 @@ class CuttingProxy:
         parts = urlsplit(url)
         self._socket = f"{parse_qs(parts.query)['host'][0]}/.s.PGSQL.5432"
         self._database = parts.path
-        self._order: Callable[[asyncio.StreamWriter, asyncio.StreamWriter, bytes], None] | None = None
+        self._order = ""
         self._text = b""
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.StreamWriter] = []
@@ -47,15 +47,15 @@ class CuttingProxy:
 
     def cut_before(self, text: bytes) -> None:
         """End both sides at the next message with this text, which the server never gets."""
-        self._text, self._order = text, _end_both
+        self._text, self._order = text, "drop"
 
     def cut_answer(self, text: bytes) -> None:
         """Pass the next message with this text on, and end the client's side before the answer."""
-        self._text, self._order = text, _end_client
+        self._text, self._order = text, "pass"
 
     def keep(self, text: bytes) -> None:
         """End the client's side at the next message with this text; the server gets it with `release`."""
-        self._text, self._order = text, self._keep
+        self._text, self._order = text, "keep"
 
     async def release(self) -> None:
         kept, self._kept = self._kept, []
@@ -96,13 +96,24 @@ class CuttingProxy:
     ) -> None:
         with suppress(OSError):
             while data := await reader.read(_CHUNK):
-                if self._order is not None and self._text in data:
-                    order, self._order = self._order, None
-                    self.cuts += 1
-                    order(client, server, data)
+                if self._order and self._text in data:
+                    self._cut(server, client, data)
                     return
                 server.write(data)
         server.close()
+
+    def _cut(self, server: asyncio.StreamWriter, client: asyncio.StreamWriter, data: bytes) -> None:
+        order, self._order = self._order, ""
+        self.cuts += 1
+        if order == "keep":
+            self._kept.append((server, data))
+            client.close()
+            return
+        client.transport.abort()
+        if order == "pass":
+            server.write(data)
+        else:
+            server.transport.abort()
 
     async def _downwards(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         with suppress(OSError):
@@ -111,25 +122,11 @@ class CuttingProxy:
                     client.write(data)
         client.close()
 
-    def _keep(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter, data: bytes) -> None:
-        self._kept.append((server, data))
-        client.close()
-
     async def close(self) -> None:
         self.cut_all()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _end_both(client: asyncio.StreamWriter, server: asyncio.StreamWriter, data: bytes) -> None:
-    server.transport.abort()
-    client.transport.abort()
-
-
-def _end_client(client: asyncio.StreamWriter, server: asyncio.StreamWriter, data: bytes) -> None:
-    client.transport.abort()
-    server.write(data)
 
 
 @asynccontextmanager
