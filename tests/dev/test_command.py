@@ -6,7 +6,7 @@ import signal
 import socket
 import stat
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,12 +176,16 @@ def test_without_keep_the_folder_goes_after_a_crash_with_the_next_start(tmp_path
     assert list(temporary.iterdir()) == []
 
 
-@pytest.fixture
-def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Runs it in this process, to a start that is refused; returns its words."""
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
+def test_a_start_that_is_refused_says_what_to_do_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary, data, dev_file = tmp_path / "tmp", tmp_path / "data", tmp_path / "own" / "dev.json"
+    for folder in (temporary, data, dev_file.parent):
+        folder.mkdir()
+    (data / "bridge.sqlite3").touch()
+    dev_file.write_text("{}")
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.setattr(module, "lan_address", lambda: None)
 
     def refused(*arguments: str | Path, **environment: str) -> str:
         result = CliRunner().invoke(dev_command, [*map(str, arguments)], env=environment)
@@ -189,32 +193,21 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
         assert list(temporary.iterdir()) == []
         return str(result.output)
 
-    return refused
-
-
-def test_a_port_in_use_no_network_and_a_directory_of_another_server(
-    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as other:
         port = other.getsockname()[1]
         text = refused("--port", str(port))
     assert f"cannot listen on 127.0.0.1 port {port}" in text
     assert "choose another with --port" in text
 
-    data, dev_file = tmp_path / "data", tmp_path / "own" / "dev.json"
-    for file in (data / "bridge.sqlite3", dev_file):
-        file.parent.mkdir()
-        file.write_text("{}")
     assert "it has another server's data" in refused("--keep", data)
     assert [file.name for file in data.iterdir()] == ["bridge.sqlite3"]
     assert "dev.json cannot be read: remove it" in refused("--keep", dev_file.parent)
     assert "name another directory" in refused("--keep", dev_file / "below")
     assert "never put into the working directory" in refused("--keep", ".")
-    monkeypatch.setattr(module, "lan_address", lambda: None)
     assert "--lan: this machine is in no network" in refused("--lan")
+    assert "--open: the console is off" in refused("--port", "0", "--open", "--set", "console=off")
+    assert "--policy" in refused("--policy", "maybe")
 
-
-def test_settings_that_dev_decides_itself_are_refused(refused: Callable[..., str]) -> None:
     for assignment in ("host=0.0.0.0", "test=false", "data_dir=/x", "admin_token=x"):
         name = assignment.partition("=")[0]
         assert f"--set: bridge-server dev decides {name} itself" in refused("--set", assignment)
@@ -223,8 +216,6 @@ def test_settings_that_dev_decides_itself_are_refused(refused: Callable[..., str
     assert FIRST_KEY not in keys
     proxied = refused(BRIDGE_PUBLIC_URL="https://bridge.example")
     assert "public_url says that others than this machine come through a proxy" in proxied
-    assert "--open: the console is off" in refused("--port", "0", "--open", "--set", "console=off")
-    assert "--policy" in refused("--policy", "maybe")
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page's lines need curl")

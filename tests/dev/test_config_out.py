@@ -44,12 +44,8 @@ def test_for_a_shell_it_has_the_variables_that_fixtures_read(tmp_path: Path) -> 
     with config_file_at(path, facts()):
         lines = path.read_text().splitlines()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-    for variable in (
-        *("URL=http://127.0.0.1:8080", "ADMIN_TOKEN=an-admin", "TEST_TOKEN=a-test"),
-        "PROJECT_SECRET=bsk_demo_x",
-    ):
-        assert f"export BRIDGE_{variable}" in lines
+    tokens = {"ADMIN_TOKEN=an-admin", "TEST_TOKEN=a-test", "PROJECT_SECRET=bsk_demo_x"}
+    assert {f"export BRIDGE_{each}" for each in ("URL=http://127.0.0.1:8080", *tokens)} <= set(lines)
     assert not any("LAN" in line for line in lines)
 
 
