@@ -8,6 +8,8 @@ from typing import cast
 import pytest
 
 from bridge_server.assembly.command_line import OperatorServices
+from bridge_server.inbox.models import ReadBy
+from bridge_server.inbox.store import InboxStore
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.instants import day_of
 from bridge_server.kernel.secrets import digest
@@ -19,7 +21,7 @@ from bridge_server.notify.store import MissedLimits, NotifyStore, SendingLimits
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NO_FIGURES, Publisher, ReadFigures, TypeId
 from bridge_server.settings.settings import Settings
-from bridge_server.storage.database import Row, Statement, Transaction
+from bridge_server.storage.database import Row
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.support.clock import ManualClock
@@ -74,26 +76,10 @@ class Room:
         assert await self.publishing.notify(publisher or self.publisher, request) == {}
 
     async def read_by_user(self, spelled: str, sending: int) -> None:
-        """As an inbox does: the delivery and the figures."""
-
-        def work() -> Transaction[None]:
-            ((changed,),) = yield Statement(
-                """
-                UPDATE deliveries SET read_at_ms = ? WHERE sending = ? AND account =
-                    (SELECT id FROM accounts WHERE account_key = ?)
-                """,
-                (self.clock.now_ms(), sending, parse_account(spelled).key),
-            )
-            assert changed == 1
-            yield Statement(
-                """
-                UPDATE daily_figures SET read = read + 1
-                WHERE day = (SELECT sent_at_ms / 86400000 FROM sendings WHERE id = ?)
-                """,
-                (sending,),
-            )
-
-        await self.database.transaction(work)
+        key, now_ms = parse_account(spelled).key, self.clock.now_ms()
+        ((number,),) = await self.database.read("SELECT id FROM accounts WHERE account_key = ?", (key,))
+        assert isinstance(number, int)
+        assert await InboxStore(self.database).mark_read(number, [sending], now_ms, ReadBy.USER) == 1
 
     async def slices(self, sweep: Sweep) -> AsyncIterator[int]:
         """How many rows of the database go in each, until nothing is left to do."""

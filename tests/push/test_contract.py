@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.support.asking import ask, pointers
+from tests.support.asking import pointers
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, PushServices
 from tests.support.rows import each_row
@@ -21,17 +21,6 @@ async def test_registering_answers_success_and_pushing_in_both_spellings(push: P
     assert (registered.status, registered.body) == (200, b'{"success":true}')
     assert (pushed.status, pushed.body) == (200, b'{"success":true,"successs":true}')
     assert {each.headers["Content-Type"] for each in (registered, pushed)} == {"application/json"}
-
-
-async def test_web_pages_of_any_origin_may_register(push: PushClient) -> None:
-    headers = {"Origin": "https://wallet.example", "Access-Control-Request-Method": "POST"}
-
-    preflight = await ask(push.server, "OPTIONS", "/new", headers=headers)
-    answer = await push.post("/new", push.fields(), {"Origin": "https://wallet.example"})
-
-    assert (preflight.status, answer.status) == (204, 200)
-    for each in (preflight, answer):
-        assert each.headers["Access-Control-Allow-Origin"] == "*"
 
 
 async def test_every_field_is_a_string_and_the_first_four_are_not_empty(push: PushClient) -> None:
