@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parent.parent
-_DIRECTORIES = ("/opt/", "/etc/", "/var/lib/")
 _INSTALLED = "sudo /opt/bridge-server/bin/pip install "
 _PLAYED = {
     "sudo": '[ "$1" = -u ] && shift 2; exec "$@"',
@@ -67,23 +66,18 @@ def machine(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_lines_make_a_service_and_a_command_finds_its_database(machine: Path) -> None:
-    (lines,) = re.findall(
-        r"```sh\n(sudo useradd .*?)```", (_ROOT / "docs" / "operate.md").read_text("utf-8"), re.DOTALL
-    )
+    page = (_ROOT / "docs" / "operate.md").read_text("utf-8")
+    (lines,) = re.findall(r"```sh\n(sudo useradd .*?)```", page, re.DOTALL)
     assert f'\n{_INSTALLED}--constraint constraints.txt ".[fast]"\n' in lines
     lines = lines.replace(_INSTALLED, "true ")
-    for directory in _DIRECTORIES:
+    for directory in ("/opt/", "/etc/", "/var/lib/"):
         lines = lines.replace(directory, f"{machine}{directory}")
     path = f"{machine / 'bin'}:{os.environ['PATH']}"
+    environment = {"PATH": path, "PLAYED": str(machine), "BRIDGE_PORT": "0", "HOME": str(machine)}
+    command = ["sh", "-euc", lines]
 
     finished = subprocess.run(
-        ["sh", "-euc", lines],
-        cwd=_ROOT,
-        env={"PATH": path, "PLAYED": str(machine), "BRIDGE_PORT": "0", "HOME": str(machine)},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=240,
-        check=False,
+        command, cwd=_ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=240, check=False
     )
 
     assert finished.returncode == 0, finished.stderr

@@ -21,7 +21,13 @@ from bridge_server.ethereum.transactions import (
     read_raw_transaction,
 )
 
-NUMBERS = {"chainId", "nonce", "gas", "value", "gasPrice", "maxPriorityFeePerGas", "maxFeePerGas"}
+NUMBERS = {
+    **{name: name for name in ("nonce", "gas", "value")},
+    "chainId": "chain_id",
+    "gasPrice": "gas_price",
+    "maxPriorityFeePerGas": "max_priority_fee_per_gas",
+    "maxFeePerGas": "max_fee_per_gas",
+}
 FOLDER = Path(__file__).parents[1] / "vectors"
 SIGNER = SigningKey(b"\x46" * 32)
 TO_BYTES = b"\x35" * 20
@@ -75,28 +81,16 @@ def key_of(vector: dict[str, Any]) -> SigningKey:
 
 def transaction_of(spelled: dict[str, Any]) -> Transaction:
     """A transaction of type 0, 1 or 2 out of its members."""
-    number = {name: int(value, 16) for name, value in spelled.items() if name in NUMBERS and value}
-    rest = {
-        "chain_id": number["chainId"],
-        "nonce": number["nonce"],
-        "gas": number["gas"],
-        "to": spelled["to"],
-        "value": number["value"],
-        "data": raw_bytes(spelled["data"] if "data" in spelled else spelled["input"]),
-    }
+    fields: dict[str, Any] = {NUMBERS[name]: int(spelled[name], 16) for name in NUMBERS if spelled.get(name)}
+    fields |= {"to": spelled["to"], "data": raw_bytes(spelled.get("data") or spelled.get("input", "0x"))}
     if spelled["type"] == "0x0":
-        return LegacyTransaction(**rest, gas_price=number["gasPrice"])
-    rest["access_list"] = tuple(
-        AccessListEntry(entry["address"], tuple(map(raw_bytes, entry["storageKeys"])))
-        for entry in spelled["accessList"]
-    )
+        return LegacyTransaction(**fields)
+    entries = [(entry["address"], entry["storageKeys"]) for entry in spelled["accessList"]]
+    lists = tuple(AccessListEntry(address, tuple(map(raw_bytes, keys))) for address, keys in entries)
     if spelled["type"] == "0x1":
-        return AccessListTransaction(**rest, gas_price=number["gasPrice"])
-    return FeeMarketTransaction(
-        **rest,
-        max_priority_fee_per_gas=number["maxPriorityFeePerGas"],
-        max_fee_per_gas=number["maxFeePerGas"],
-    )
+        return AccessListTransaction(**fields, access_list=lists)
+    fields.pop("gas_price", None)  # a node shows the price that was paid
+    return FeeMarketTransaction(**fields, access_list=lists)
 
 
 def signed(kind: int, fields: list[Any], chain_id: int = 1) -> bytes:

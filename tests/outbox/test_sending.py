@@ -72,25 +72,19 @@ async def test_the_receivers_library_verifies_what_is_signed_from_the_start_or_l
         assert Webhook(SECRET).verify(signed.body, dict(signed.headers)) == {"topic": "t"}
 
 
-ANSWERS = [
-    *((code, Verdict.DELIVERED, "", None) for code in (200, 204, 299)),
-    (410, Verdict.GONE, "the receiver answered 410", None),
-    *((code, Verdict.FAILED, f"the receiver answered {code}", 120.0) for code in (429, 503)),
-    *((code, Verdict.FAILED, f"the receiver answered {code}", None) for code in (300, 400, 404, 500, 599)),
-]
-
-
-@each_row(("code", "verdict", "reason", "asked"), ANSWERS)
 async def test_every_answer_has_its_outcome_and_retry_after_counts_for_too_much_and_not_now(
-    receiver: WebhookReceiver, code: int, verdict: Verdict, reason: str, asked: float | None
+    receiver: WebhookReceiver,
 ) -> None:
-    receiver.otherwise = status(code, Retry_After="120")
-
-    outcome = await send(receiver.url())
-
-    assert (outcome.verdict, outcome.status, outcome.retry_after_seconds) == (verdict, code, asked)
-    assert outcome.reason.startswith(reason)
-    assert bool(outcome.reason) is bool(reason)
+    for verdict, asked, codes in (
+        (Verdict.DELIVERED, None, [200, 204, 299]),
+        (Verdict.GONE, None, [410]),
+        (Verdict.FAILED, 120.0, [429, 503]),
+        (Verdict.FAILED, None, [400, 404, 500, 599]),
+    ):
+        for code in codes:
+            receiver.otherwise = status(code, Retry_After="120")
+            reason = "" if verdict is Verdict.DELIVERED else f"the receiver answered {code}"
+            assert await send(receiver.url()) == Outcome(verdict, reason, code, asked)
 
 
 async def test_a_redirect_is_a_failure_and_a_proxy_in_the_environment_is_not_used(
@@ -99,13 +93,13 @@ async def test_a_redirect_is_a_failure_and_a_proxy_in_the_environment_is_not_use
     async with open_receiver() as elsewhere:
         monkeypatch.setenv("HTTP_PROXY", elsewhere.url())
         monkeypatch.setenv("http_proxy", elsewhere.url())
-        for code in (301, 302, 303, 307, 308):
+        for code in (300, 301, 302, 303, 307, 308):
             receiver.otherwise = status(code, Location=elsewhere.url())
             outcome = await send(receiver.url())
             assert outcome.verdict is Verdict.FAILED
             assert outcome.reason == f"the receiver answered {code}, and redirects are not followed"
 
-    assert (len(receiver.requests), len(elsewhere.requests)) == (5, 0)
+    assert (len(receiver.requests), len(elsewhere.requests)) == (6, 0)
 
 
 async def test_an_answer_is_judged_by_its_status_whether_its_body_is_huge_or_never_ends(
