@@ -71,13 +71,9 @@ class Files(KeystoreFiles):
         return list(self.contents)
 
     def read(self, address: models.Address) -> bytes:
-        if address not in self.contents:
-            raise models.UnknownAccountError(address)
         return self.contents[address]
 
     def write(self, address: models.Address, content: bytes) -> None:
-        if address in self.contents:
-            raise models.AccountExistsError(address)
         self.contents[address] = content
 
 
