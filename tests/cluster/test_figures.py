@@ -17,7 +17,9 @@ from tests.cluster.processes import (
     Pair,
     answer_of,
     answer_of_all,
+    database_of,
     known_to_each_other,
+    once,
     page_of_all,
     processes_over,
 )
@@ -26,7 +28,7 @@ from tests.support.asking import METRICS_TOKEN, figure
 from tests.support.bridge_client import BridgeClient
 from tests.support.command import run_command
 from tests.support.console_client import ConsoleClient
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import needs_postgres
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, status
@@ -43,12 +45,6 @@ SETTINGS: dict[str, Any] = {
     "allow_private_webhooks": True,
 }
 ATTEMPTS = "/admin/outbox/attempts"
-STORE_MESSAGES = """
-INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms, died_at_ms)
-SELECT CASE WHEN n < 3 THEN 'owed-' ELSE 'dead-' END || n, 'http://a.example', 'http://a.example/', '{}', 0,
-    CASE WHEN n < 3 THEN 9000000000000 END, CASE WHEN n >= 3 THEN 9000000000000 END
-FROM generate_series(0, 4) AS n
-"""
 
 
 @pytest.fixture(scope="module")
@@ -68,46 +64,57 @@ async def test_figures_are_added_up_and_each_process_is_named(pair: Pair) -> Non
         return each_has
 
     before = await opened()
-    for _ in range(3):
-        await first.server.open_session()
-    await second.server.open_session()
+    for process in (first, first, first, second):
+        await process.server.open_session()
 
     after = {None: before[None] + 3, second.url: before[second.url] + 1}
     assert await opened() == after
-    alone = {url: await answer_of(second, f"/admin/stats?process={each}") for url, each in numbers.items()}
-    assert {url: answer.json["sessions"]["since_start"] for url, answer in alone.items()} == after
+    for url, number in numbers.items():
+        alone = await answer_of(second, f"/admin/stats?process={number}")
+        assert alone.json["sessions"]["since_start"] == after[url]
     own = (await AdminClient(second.server).get("/admin/stats?process=own")).json
     assert own["sessions"]["since_start"] == after[second.url]
     assert "processes" not in own
 
 
-async def test_messages_that_are_owed_or_dead_are_counted_once(pair: Pair, postgres: PostgresServer) -> None:
-    url = pair[0].server.settings.database
-    assert url is not None
-    admins = [AdminClient(each.server) for each in pair]
-
-    async def outbox() -> list[tuple[int, int]]:
-        found = [
-            (await admin.get(f"/admin/stats{query}")).json
-            for admin in admins
+async def test_messages_that_are_owed_or_dead_are_counted_once(pair: Pair) -> None:
+    async def are(due: int, dead: int) -> bool:
+        stats = [
+            (await AdminClient(each.server).get(f"/admin/stats{query}")).json["outbox"]
+            for each in pair
             for query in ("", "?process=own")
         ]
-        return [(each["outbox"]["due"], each["outbox"]["dead"]) for each in found]
+        return all((each["due"], each["dead"]) == (due, dead) for each in stats)
 
-    async def comes_to(expected: list[tuple[int, int]]) -> bool:
-        return await outbox() == expected
+    async with database_of(pair[0]) as wire:
+        await wire.execute(
+            "INSERT INTO outbox"
+            " (message_id, destination, url, body, created_at_ms, next_attempt_at_ms, died_at_ms) "
+            "SELECT CASE WHEN n < 3 THEN 'owed-' ELSE 'dead-' END || n, 'http://a.example', "
+            "'http://a.example/', '{}', 0, CASE WHEN n < 3 THEN 9000000000000 END, "
+            "CASE WHEN n >= 3 THEN 9000000000000 END FROM generate_series(0, 4) AS n"
+        )
+        await eventually(lambda: are(3, 2))  # a count that took long rests for a while
+        await wire.execute("DELETE FROM outbox WHERE message_id IN ('owed-1', 'dead-4')")
 
-    async with connected(url.get_secret_value()) as connection:
-        await connection.execute(STORE_MESSAGES)
-        await eventually(lambda: comes_to([(3, 2)] * 4))  # a count that took long rests for a while
-        await connection.execute("DELETE FROM outbox WHERE message_id IN ('owed-1', 'dead-4')")
-
-        await eventually(lambda: comes_to([(2, 1)] * 4))
+        await eventually(lambda: are(2, 1))
         listed = await answer_of_all(pair[0], "/admin/stats")
         assert [each["figures"]["outbox"]["due"] for each in listed["processes"]] == [2, 2]
         for process in pair:
             assert [await figure(process.server, f"outbox_{name}") for name in ("due", "dead")] == [2, 1]
-        await connection.execute("DELETE FROM outbox")
+        await wire.execute("DELETE FROM outbox")
+
+
+async def pages_of(process: ClusterProcess, path: str, name: str) -> list[list[dict[str, Any]]]:
+    """The entries of each page of a list, to which every process has contributed."""
+    pages: list[list[dict[str, Any]]] = []
+    after = ""
+    while True:
+        page = await answer_of_all(process, path + after)
+        pages.append(page[name])
+        if page["next"] is None:
+            return pages
+        after = f"&after={page['next']}"
 
 
 async def test_clients_are_listed_with_what_they_asked_of_all_processes(pair: Pair) -> None:
@@ -136,17 +143,11 @@ async def test_requests_of_all_processes_are_one_list_page_by_page(pair: Pair, n
         bridge = BridgeClient(pair[number % 2].server)
         made.append(await bridge.open_session())
         assert (await bridge.session(made[-1])).status == 204
-    seen: list[dict[str, Any]] = []
-    pages, after = 0, ""
-    while True:
-        page = await answer_of_all(pair[0], f"/admin/traffic?filter=route:session&limit=2{after}")
-        seen += page["requests"]
-        pages += 1
-        if page["next"] is None:
-            break
-        after = f"&after={page['next']}"
 
-    assert pages == 5
+    pages = await pages_of(pair[0], "/admin/traffic?filter=route:session&limit=2", "requests")
+
+    seen = [request for page in pages for request in page]
+    assert len(pages) == 5
     # The clocks of the processes agree to some milliseconds only. Each has its own in their order.
     assert [each["at"] for each in seen] == sorted((each["at"] for each in seen), reverse=True)
     for place, number in enumerate(numbers):
@@ -155,11 +156,9 @@ async def test_requests_of_all_processes_are_one_list_page_by_page(pair: Pair, n
     for request in seen:
         path = f"/admin/traffic/{request['number']}?process={request['process']}"
         assert (await answer_of(pair[0], path)).json["at"] == request["at"]
+        for process in pair:
+            assert (await answer_of(process, f"/admin/sessions/{request['session']['handle']}")).status == 200
     assert (await answer_of(pair[0], f"/admin/traffic/99999?process={numbers[1]}")).status == 404
-    handles = {each["session"]["handle"] for each in seen}
-    assert {
-        (await answer_of(each, f"/admin/sessions/{handle}")).status for each in pair for handle in handles
-    } == {200}
 
 
 async def test_a_session_is_shown_as_all_processes_have_seen_it(pair: Pair, numbers: list[int]) -> None:
@@ -168,36 +167,33 @@ async def test_a_session_is_shown_as_all_processes_have_seen_it(pair: Pair, numb
     await dapp.request_call(session_id)
     await wallet.update(session_id)
 
-    for process in pair:
-        admin = AdminClient(process.server)
+    dapps, wallets = numbers
+    for process, own_requests in zip(pair, (2, 1), strict=True):
         listed, *_ = (await answer_of_all(process, "/admin/sessions"))["sessions"]
         assert listed["id"][:8] == session_id[:8]
         assert None not in (listed["dapp"], listed["dapp_seen_at"], listed["wallet_seen_at"])
         story = await answer_of_all(process, f"/admin/sessions/{listed['handle']}")
-        moves = [(each["at"], each["process"], each["method"]) for each in story["requests"]]
-        assert [at for at, *_ in moves] == sorted((at for at, *_ in moves), reverse=True)
-        dapps, wallets = numbers
-        assert sorted(move for _, *move in moves) == sorted(
-            [[dapps, "POST"], [dapps, "POST"], [wallets, "PUT"]]
-        )
-        own = (await admin.get(f"/admin/sessions/{listed['handle']}?process=own")).json
-        assert len(own["requests"]) == (2 if process is pair[0] else 1)
+        times = [each["at"] for each in story["requests"]]
+        assert times == sorted(times, reverse=True)
+        moves = sorted((each["process"], each["method"]) for each in story["requests"])
+        assert moves == sorted([(dapps, "POST"), (dapps, "POST"), (wallets, "PUT")])
+        own = await AdminClient(process.server).get(f"/admin/sessions/{listed['handle']}?process=own")
+        assert len(own.json["requests"]) == own_requests
 
 
 async def test_attempts_of_all_processes_are_one_list_page_by_page(
     pair: Pair, receiver: WebhookReceiver
 ) -> None:
-    admins = [AdminClient(each.server) for each in pair]
     for number in range(7):
-        await admins[number % 2].post("/admin/webhooks/test", {"url": receiver.url(f"/{number}")})
-    seen: list[dict[str, Any]] = []
-    after = ""
-    while len(seen) < 7:
-        page = await answer_of_all(pair[1], f"{ATTEMPTS}?kind=webhook&limit=3{after}")
-        assert page["outcomes"] == {"webhook": {"delivered": 7}}
-        seen, after = seen + page["attempts"], f"&after={page['next']}"
+        admin = AdminClient(pair[number % 2].server)
+        await admin.post("/admin/webhooks/test", {"url": receiver.url(f"/{number}")})
 
-    assert page["next"] is None
+    pages = await pages_of(pair[1], f"{ATTEMPTS}?kind=webhook&limit=3", "attempts")
+
+    counted = (await answer_of_all(pair[1], f"{ATTEMPTS}?kind=webhook&limit=3"))["outcomes"]
+    assert counted == {"webhook": {"delivered": 7}}
+    assert [len(page) for page in pages] == [3, 3, 1]
+    seen = [attempt for page in pages for attempt in page]
     assert [each["at"] for each in seen] == sorted((each["at"] for each in seen), reverse=True)
     assert sorted(Counter(each["process"] for each in seen).values()) == [3, 4]
     assert len({each["message_id"] for each in seen}) == 7
@@ -216,84 +212,71 @@ async def test_a_message_is_shown_with_the_attempts_of_all_processes(
     pair: Pair, receiver: WebhookReceiver
 ) -> None:
     receiver.script += [status(503, Retry_After="3600")] * 3  # no attempt is made by itself
-    first = AdminClient(pair[0].server)
+    first, second = (AdminClient(each.server) for each in pair)
     await first.create("app", "news")
     await first.put("/admin/projects/app/webhook", {"url": receiver.url()})
     await first.subscribe("app", plain_account(0))
-    found: list[dict[str, Any]] = []
 
-    async def failed(attempts: int) -> None:
-        async def have_failed() -> bool:
-            found[:] = (await first.get("/admin/outbox")).json["messages"]
-            return [each["attempts"] for each in found] == [attempts]
+    async def message_after(attempts: int) -> str:
+        """The path of the message, once so many attempts have failed."""
 
-        await eventually(have_failed)
+        async def messages() -> list[dict[str, Any]]:
+            return list((await first.get("/admin/outbox")).json["messages"])
 
-    await failed(1)
-    for attempts, process in ((2, pair[1]), (3, pair[0])):
+        (found,) = await once(lambda all_: [each["attempts"] for each in all_] == [attempts], messages)
+        return f"/admin/outbox/{found['id']}"
 
-        async def is_taken(admin: AdminClient) -> bool:
-            return (await admin.post(f"/admin/outbox/{found[0]['id']}/retry")).status == 200
-
+    path = await message_after(1)
+    for attempts, admin in ((2, second), (3, first)):
         # The other process gives the destination up after a moment.
-        await eventually(partial(is_taken, AdminClient(process.server)))
-        await failed(attempts)
+        await once(lambda answer: answer.status == 200, partial(admin.post, f"{path}/retry"))
+        await message_after(attempts)
 
-    whole = [await answer_of_all(each, f"/admin/outbox/{found[0]['id']}") for each in pair]
-    assert whole[0]["last_attempts"] == whole[1]["last_attempts"]
-    assert [each["outcome"] for each in whole[0]["last_attempts"]] == ["failed"] * 3
-
-
-async def test_a_process_that_does_not_answer_is_named_and_holds_nobody_up(
-    postgres: PostgresServer, tmp_path: Path
-) -> None:
-    url = await postgres.database("silent")
-    async with processes_over(url, tmp_path, **SETTINGS) as own_pair:
-        await known_to_each_other(own_pair)
-        await _names_the_silent(*own_pair)
+    whole = [(await answer_of_all(each, path))["last_attempts"] for each in pair]
+    assert whole[0] == whole[1]
+    assert [each["outcome"] for each in whole[0]] == ["failed"] * 3
 
 
-async def _names_the_silent(first: ClusterProcess, second: ClusterProcess) -> None:
-    admin = AdminClient(first.server)
-    os.kill(second.pid, signal.SIGSTOP)
-    try:
-        # All at once: a process that has not been seen for half a minute is not asked any more.
-        asked = (admin.get(f"/admin/{name}") for name in ("stats", "clients", "traffic"))
-        stats, clients, traffic = [each.json for each in await asyncio.gather(*asked)]
-        assert [each["fault"] for each in stats["processes"]] == [None, "did not answer within 2 s"]
-        assert stats["processes"][1]["figures"] is None
-        assert [each["fault"] for each in clients["processes"]] == [None, "did not answer within 2 s"]
-        assert traffic["processes"][1]["fault"] == "did not answer within 2 s"
-        data_dir, variables = first.process.data_dir, {"BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN}
-        commands = (
-            asyncio.to_thread(run_command, name, "--data-dir", data_dir, environment=variables)
-            for name in ("stats", "clients")
-        )
-        for printed in await asyncio.gather(*commands):
-            assert f"({second.url})" in printed.out, printed.err
-            assert "did not answer within 2 s" in printed.out
-        number = stats["processes"][1]["number"]
-        problem = (await admin.get(f"/admin/stats?process={number}")).problem(503)
-        assert second.url in problem["detail"]
-    finally:
-        os.kill(second.pid, signal.SIGCONT)
-    second.process.kill()
+async def test_a_process_that_does_not_answer_is_named_and_holds_nobody_up(url: str, tmp_path: Path) -> None:
+    async with processes_over(url, tmp_path, **SETTINGS) as (first, second):
+        await known_to_each_other([first, second])
+        admin = AdminClient(first.server)
+        os.kill(second.pid, signal.SIGSTOP)
+        try:
+            # All at once: a process that has not been seen for half a minute is not asked any more.
+            asked = (admin.get(f"/admin/{name}") for name in ("stats", "clients", "traffic"))
+            stats, *others = [each.json["processes"] for each in await asyncio.gather(*asked)]
+            for processes in (stats, *others):
+                assert [each["fault"] for each in processes] == [None, "did not answer within 2 s"]
+            assert stats[1]["figures"] is None
+            data_dir, variables = first.process.data_dir, {"BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN}
+            commands = (
+                asyncio.to_thread(run_command, name, "--data-dir", data_dir, environment=variables)
+                for name in ("stats", "clients")
+            )
+            for printed in await asyncio.gather(*commands):
+                assert f"({second.url})" in printed.out, printed.err
+                assert "did not answer within 2 s" in printed.out
+            problem = (await admin.get(f"/admin/stats?process={stats[1]['number']}")).problem(503)
+            assert second.url in problem["detail"]
+        finally:
+            os.kill(second.pid, signal.SIGCONT)
+        second.process.kill()
 
-    stats = (await admin.get("/admin/stats")).json
-
-    assert stats["processes"][1]["fault"].startswith("cannot be reached")
+        gone = (await admin.get("/admin/stats")).json["processes"][1]
+        assert gone["fault"].startswith("cannot be reached")
 
 
 @each_row(
     ("path", "detail"),
     [
-        ("/admin/stats?process=x", "takes the number of a process, or own"),
-        ("/admin/stats?process=999999", "No process 999999 runs on the database"),
-        ("/admin/traffic?after=12", "does not come from `next`"),
-        ("/admin/traffic?since=1:2:3", "is no change"),
-        ("/admin/traffic/stream?since=x", "is no change"),
-        ("/admin/traffic/stream?process=999999", "No process 999999 runs on the database"),
+        ("stats?process=x", "takes the number of a process, or own"),
+        ("stats?process=999999", "No process 999999 runs on the database"),
+        ("traffic?after=12", "does not come from `next`"),
+        ("traffic?since=1:2:3", "is no change"),
+        ("traffic/stream?since=x", "is no change"),
+        ("traffic/stream?process=999999", "No process 999999 runs on the database"),
     ],
 )
 async def test_a_process_that_cannot_be_asked_is_refused(pair: Pair, path: str, detail: str) -> None:
-    assert detail in (await AdminClient(pair[0].server).get(path)).problem(400)["detail"]
+    assert detail in (await AdminClient(pair[0].server).get(f"/admin/{path}")).problem(400)["detail"]

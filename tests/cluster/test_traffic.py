@@ -6,6 +6,7 @@ import re
 import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ import pytest
 from tests.cluster.processes import (
     UNBOUNDED,
     ClusterProcess,
+    Pair,
     answer_of_all,
     known_to_each_other,
+    once,
     page_of_all,
     processes_over,
 )
@@ -26,15 +29,11 @@ from tests.support.bridge_client import BridgeClient
 from tests.support.console_client import ConsoleClient
 from tests.support.needs import needs_chromium, needs_test_runners, slow
 from tests.support.node_project import run_console_specifications
-from tests.support.postgres import PostgresServer, needs_postgres
-from tests.support.waiting import eventually
+from tests.support.postgres import needs_postgres
 
 pytestmark = needs_postgres
 
 SETTINGS: dict[str, Any] = {**UNBOUNDED, "admin_token": ADMIN_TOKEN, "console": True, "quota_exempt": "none"}
-STREAM = "/admin/traffic/stream"
-_SPECIFICATION = Path(__file__).parent / "traffic.spec.js"
-PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +50,7 @@ class Reader:
         self.last_id = ""
 
     async def next(self) -> dict[str, Any]:
-        """The next request."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(60):
             while line := await self._content.readline():
                 if line.startswith(b"id: "):
                     self.last_id = line[4:].decode().strip()
@@ -67,13 +65,11 @@ class Reader:
 
 
 @asynccontextmanager
-async def followed(
-    process: ClusterProcess, query: str = "", path: str = STREAM, **headers: str
-) -> AsyncIterator[Reader]:
-    sent = {"Authorization": f"Bearer {ADMIN_TOKEN}", **headers}
-    endless = aiohttp.ClientTimeout(total=None)
+async def followed(process: ClusterProcess, query: str, **headers: str) -> AsyncIterator[Reader]:
     async with process.server.client.get(
-        process.url + path + query, headers=sent, timeout=endless
+        f"{process.url}/admin/traffic/stream?filter={query}",
+        headers={"Authorization": f"Bearer {ADMIN_TOKEN}", **headers},
+        timeout=aiohttp.ClientTimeout(total=None),
     ) as response:
         assert response.status == 200, await response.text()
         yield Reader(response.content)
@@ -87,21 +83,21 @@ async def ask(pair: Sequence[ClusterProcess], word: str, count: int) -> list[str
     return paths
 
 
-def in_turn(found: list[dict[str, Any]], numbers: list[int], name: str = "path") -> list[str]:
+def in_turn(found: list[dict[str, Any]], numbers: list[int]) -> list[str]:
     """The paths of requests in the order of both, if each process has its own in the order of their coming.
 
     The clocks of the processes agree to some milliseconds only.
     """
-    lists = [[str(each[name]) for each in found if each["process"] == number] for number in numbers]
+    lists = [[str(each["path"]) for each in found if each["process"] == number] for number in numbers]
     assert sum(map(len, lists)) == len(found)
     return [lists[place % 2][place // 2] for place in range(len(found))]
 
 
 async def test_a_stream_has_the_requests_of_all_processes_and_names_each(
-    pair: Sequence[ClusterProcess], numbers: list[int]
+    pair: Pair, numbers: list[int]
 ) -> None:
     for process in pair:
-        async with followed(process, "?filter=in-order") as stream:
+        async with followed(process, "in-order") as stream:
             paths = await ask(pair, "in-order", 24)
             found = [await stream.next() for _ in paths]
 
@@ -109,67 +105,57 @@ async def test_a_stream_has_the_requests_of_all_processes_and_names_each(
 
 
 async def test_a_stream_goes_on_after_an_event_without_a_gap_or_a_repetition_at_either_process(
-    pair: Sequence[ClusterProcess],
+    pair: Pair,
 ) -> None:
-    async with followed(pair[0], "?filter=resumed") as stream:
+    async with followed(pair[0], "resumed") as stream:
         paths = await ask(pair, "resumed", 12)
         first = await stream.paths(5)
         last_id = stream.last_id
-    paths += [f"{path}-later" for path in paths[:4]]
-    for number, path in enumerate(paths[12:]):
-        await BridgeClient(pair[number % 2].server).get(path)
+    paths += await ask(pair, "resumed-later", 4)
 
     for process in pair:
-        headers = {"Last-Event-ID": last_id}
-        async with followed(process, "?filter=resumed", **headers) as stream:
-            assert sorted(await stream.paths(11)) == sorted(set(paths) - set(first))
-        async with followed(process, f"?filter=resumed&since={last_id}") as stream:
-            assert sorted(await stream.paths(11)) == sorted(set(paths) - set(first))
+        async with (
+            followed(process, "resumed", **{"Last-Event-ID": last_id}) as by_header,
+            followed(process, f"resumed&since={last_id}") as by_query,
+        ):
+            for stream in (by_header, by_query):
+                assert sorted(await stream.paths(11)) == sorted(set(paths) - set(first))
 
 
-async def test_a_stream_can_be_that_of_one_process(
-    pair: Sequence[ClusterProcess], numbers: list[int]
-) -> None:
-    first, second = pair
-    for query, wanted in (
-        ("process=own", 0),
-        (f"process={numbers[0]}", 0),
-        (f"process={numbers[1]}", 1),
-    ):
-        async with followed(first, f"?filter=of-one&{query}") as stream:
-            paths = await ask([first, second], "of-one", 6)
+async def test_a_stream_can_be_that_of_one_process(pair: Pair, numbers: list[int]) -> None:
+    for process, wanted in (("own", 0), (numbers[0], 0), (numbers[1], 1)):
+        query = f"of-one&process={process}"
+        async with followed(pair[0], query) as stream:
+            paths = await ask(pair, "of-one", 6)
             assert await stream.paths(3) == paths[wanted::2]
             last_id = stream.last_id
-            paths = await ask([first, second], "of-one", 2)
-        async with followed(first, f"?filter=of-one&{query}&since={last_id}") as stream:
+            paths = await ask(pair, "of-one", 2)
+        async with followed(pair[0], f"{query}&since={last_id}") as stream:
             assert await stream.paths(1) == paths[wanted::2]
 
 
-async def test_changes_are_polled_of_all_processes(
-    pair: Sequence[ClusterProcess], numbers: list[int]
-) -> None:
+async def test_changes_are_polled_of_all_processes(pair: Pair, numbers: list[int]) -> None:
     first, second = pair
-    admin = AdminClient(first.server)
+    admin, polled = AdminClient(first.server), "/admin/traffic?filter=polled"
     since = (await answer_of_all(first, "/admin/traffic?limit=1"))["last"]
     paths = await ask(pair, "polled", 7)
     seen: list[dict[str, Any]] = []
     while len(seen) < 7:
-        page = await answer_of_all(first, f"/admin/traffic?filter=polled&since={since}&limit=3")
+        page = await answer_of_all(first, f"{polled}&since={since}&limit=3")
         assert 0 < len(page["requests"]) <= 3
         seen, since = seen + page["requests"], page["last"]
 
     assert in_turn(seen, numbers) == paths
-    assert [each["fault"] for each in page["processes"]] == [None, None]
-    waiting = asyncio.create_task(admin.get(f"/admin/traffic?filter=polled&since={since}&wait=20"))
+    waiting = asyncio.create_task(admin.get(f"{polled}&since={since}&wait=20"))
     for _ in range(3):  # it would be answered before them
         await answer_of_all(first, "/admin/traffic?limit=1")
     assert not waiting.done()
     await BridgeClient(second.server).get("/polled-at-other")
     news = (await waiting).json
     assert [each["path"] for each in news["requests"]] == ["/polled-at-other"]
-    nothing = (await admin.get(f"/admin/traffic?filter=polled&since={news['last']}&wait=0.1")).json
+    nothing = (await admin.get(f"{polled}&since={news['last']}&wait=0.1")).json
     assert nothing["requests"] == []
-    everything = await answer_of_all(first, "/admin/traffic?filter=polled&since=0")
+    everything = await answer_of_all(first, f"{polled}&since=0")
     assert len(everything["requests"]) == 8
 
 
@@ -180,7 +166,7 @@ def rows(page: str) -> list[str]:
 
 
 async def test_the_console_lists_the_requests_of_all_processes_and_shows_each(
-    pair: Sequence[ClusterProcess], numbers: list[int]
+    pair: Pair, numbers: list[int]
 ) -> None:
     console = await ConsoleClient(pair[0].server).sign_in()
     paths = await ask(pair, "in-console", 4)
@@ -190,12 +176,11 @@ async def test_the_console_lists_the_requests_of_all_processes_and_shows_each(
     found = [row.split() for row in reversed(rows(page))]
     assert in_turn([{"process": int(row[3]), "path": row[5]} for row in found], numbers) == paths
     links = re.findall(r'<a href="(/console/traffic/[^"]+)"', page)
-    for link, (*_, path) in zip(reversed(links), [row[:6] for row in found], strict=True):
+    for link, row in zip(reversed(links), found, strict=True):
         shown = await console.page(link.replace("&amp;", "&"))
-        assert f'<h2 class="mono">GET {path}</h2>' in shown
-        process = re.search(r"process=(\d+)", link)
-        assert process is not None
-        assert f"of process {process[1]}" in shown
+        assert f'<h2 class="mono">GET {row[5]}</h2>' in shown
+        assert f"process={row[3]}" in link
+        assert f"of process {row[3]}" in shown
         assert 'class="open"' in shown
     assert f"Of 2 processes: {numbers[0]} (this one), {numbers[1]}." in page
     missing = await console.get(f"/console/traffic/999999?process={numbers[1]}")
@@ -203,9 +188,7 @@ async def test_the_console_lists_the_requests_of_all_processes_and_shows_each(
     assert "<live-traffic" in missing.body.decode()
 
 
-async def test_the_lifetime_of_a_call_goes_across_processes(
-    pair: Sequence[ClusterProcess], numbers: list[int]
-) -> None:
+async def test_the_lifetime_of_a_call_goes_across_processes(pair: Pair, numbers: list[int]) -> None:
     dapp, wallet = (BridgeClient(each.server) for each in pair)
     session_id = await dapp.open_session()
     call_id = await dapp.request_call(session_id)
@@ -225,48 +208,44 @@ async def test_the_lifetime_of_a_call_goes_across_processes(
         assert life["session"]["id"][:8] == session_id[:8]
 
 
-async def test_a_process_joins_and_leaves_an_open_stream(postgres: PostgresServer, tmp_path: Path) -> None:
-    url = await postgres.database("joining")
-    async with processes_over(url, tmp_path, **SETTINGS) as pair:
-        first, second = pair
-        numbers = await known_to_each_other(pair)
+async def test_a_process_joins_and_leaves_an_open_stream(url: str, tmp_path: Path) -> None:
+    async with processes_over(url, tmp_path, **SETTINGS) as (first, second):
+        numbers = await known_to_each_other([first, second])
         await asyncio.to_thread(second.process.stop)
-        async with followed(first, "?filter=joining") as stream:
+        async with followed(first, "joining") as stream:
+
+            async def process_of(asked: ClusterProcess) -> int:
+                """The number in the event of a request that this process is asked."""
+                path = f"/joining-{asked.process.process.pid}"
+                await BridgeClient(asked.server).get(path)
+                found = await stream.next()
+                assert found["path"] == path
+                return int(found["process"])
+
             await asyncio.to_thread(second.process.start)
-            await BridgeClient(second.server).get("/joining-1")  # before it is known here
-            joined = await stream.next()
-            assert joined["path"] == "/joining-1"
-            assert joined["process"] > numbers[1]
+            joined = await process_of(second)  # before it is known at the first
+            assert joined > numbers[1]
             await asyncio.to_thread(second.process.kill)
-            await BridgeClient(first.server).get("/joining-2")
-            assert (await stream.next())["path"] == "/joining-2"
+            await process_of(first)
             await asyncio.to_thread(second.process.start)
             os.kill(second.pid, signal.SIGSTOP)
             try:
-                await BridgeClient(first.server).get("/joining-3")
-                assert (await stream.next())["path"] == "/joining-3"
+                await process_of(first)
             finally:
                 os.kill(second.pid, signal.SIGCONT)
-            await BridgeClient(second.server).get("/joining-4")
-            again = await stream.next()
-            assert again["path"] == "/joining-4"
-            assert again["process"] > joined["process"]
+            assert await process_of(second) > joined
 
 
-async def test_without_a_token_the_console_says_what_is_missing(
-    postgres: PostgresServer, tmp_path: Path
-) -> None:
-    url = await postgres.database("tokenless")
+async def test_without_a_token_the_console_says_what_is_missing(url: str, tmp_path: Path) -> None:
     settings = {**UNBOUNDED, "console": True, "quota_exempt": "none"}
     async with processes_over(url, tmp_path, **settings) as pair:
         console = await ConsoleClient(pair[0].server).sign_in()
         await ask(pair, "alone", 2)
 
-        async def is_said() -> bool:
-            page = await console.page("/console/traffic?filter=alone")
-            return len(rows(page)) == 1 and "by admin_token, which is not set" in page
-
-        await eventually(is_said)
+        await once(
+            lambda page: len(rows(page)) == 1 and "by admin_token, which is not set" in page,
+            partial(console.page, "/console/traffic?filter=alone"),
+        )
         assert "which is not set" in await console.page("/console/clients")
 
 
@@ -274,13 +253,10 @@ async def test_without_a_token_the_console_says_what_is_missing(
 @needs_chromium
 @needs_test_runners
 @pytest.mark.timeout(600)
-async def test_a_person_watches_the_traffic_of_two_processes(
-    postgres: PostgresServer, tmp_path: Path
-) -> None:
-    url = await postgres.database("browser")
+async def test_a_person_watches_the_traffic_of_two_processes(url: str, tmp_path: Path) -> None:
     settings = {**UNBOUNDED, "admin_token": ADMIN_TOKEN, "console": True}
     async with processes_over(url, tmp_path, **settings) as pair:
-        numbers = await known_to_each_other(pair)
-        facts = {"urls": [each.url for each in pair], "numbers": numbers}
+        facts = {"urls": [each.url for each in pair], "numbers": await known_to_each_other(pair)}
         files = {"processes.json": orjson.dumps(facts).decode()}
-        await run_console_specifications(tmp_path, {_SPECIFICATION: pair[0].server}, files)
+        specification = Path(__file__).parent / "traffic.spec.js"
+        await run_console_specifications(tmp_path, {specification: pair[0].server}, files)

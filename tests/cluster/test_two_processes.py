@@ -1,7 +1,7 @@
 """A write at one process can be read at the other, and wakes the clients that wait there."""
 
 import asyncio
-import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,10 @@ from tests.support.bridge_client import BridgeClient
 from tests.support.inbox_client import InboxClient, open_stream, sign_in
 from tests.support.needs import PACKAGES, needs_node
 from tests.support.postgres import needs_postgres
+from tests.support.programs import output_of
 from tests.support.project import NEWS, a_notification, account
 
 pytestmark = needs_postgres
-
-
-# What is written at one process is there at the other, and wakes who waits there.
-
-WAIT = {"Prefer": "wait=120"}
 
 
 @pytest.fixture
@@ -37,31 +33,26 @@ def wallet(pair: Pair) -> BridgeClient:
     return BridgeClient(pair[1].server)
 
 
-async def woken(pair: Pair, poll: Any, change: Any) -> Answer:
-    """The answer of a long poll at the first process that waits when the change begins."""
-    polling = asyncio.create_task(poll)
-    await until_waiting(pair[0].server, 1)
+async def woken(dapp: BridgeClient, path: str, change: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The answer of a long poll that waits when the change begins."""
+    polling = asyncio.create_task(dapp.get(path, {"Prefer": "wait=120"}))
+    await until_waiting(dapp.server, 1)
     assert (await change()).status in (200, 204)
-    answer: Answer = await polling
-    return answer
+    return await polling
 
 
 async def test_each_write_at_a_process_answers_who_waits_for_it_at_the_other(
-    pair: Pair, dapp: BridgeClient, wallet: BridgeClient
+    dapp: BridgeClient, wallet: BridgeClient
 ) -> None:
     session_id = await dapp.open_session()
     call_id = await dapp.request_call(await dapp.open_session())
-    session, calls, status = (
-        f"/session/{session_id}",
-        f"/session/{session_id}/calls",
-        f"/call-status/{call_id}",
-    )
+    session = f"/session/{session_id}"
 
-    approved = await woken(pair, dapp.get(session, WAIT), lambda: wallet.update(session_id, "approved"))
-    called = await woken(pair, dapp.get(calls, WAIT), lambda: wallet.post_call(session_id))
-    signed = await woken(pair, dapp.get(status, WAIT), lambda: wallet.answer(call_id, "signed"))
+    approved = await woken(dapp, session, lambda: wallet.update(session_id, "approved"))
+    called = await woken(dapp, f"{session}/calls", lambda: wallet.post_call(session_id))
+    signed = await woken(dapp, f"/call-status/{call_id}", lambda: wallet.answer(call_id, "signed"))
     other = await dapp.open_session()
-    ended = await woken(pair, dapp.get(f"/session/{other}", WAIT), lambda: wallet.end(other))
+    ended = await woken(dapp, f"/session/{other}", lambda: wallet.end(other))
 
     assert approved.json["encryptionPayload"] == "approved"
     assert len(called.json) == 1
@@ -104,89 +95,61 @@ async def secret(pair: Pair) -> str:
     return await AdminClient(pair[0].server).create(PROJECT, NEWS)
 
 
-async def notify(process: ClusterProcess, secret: str, account: str, **content: str) -> Answer:
-    body = {"notification": a_notification(**content), "accounts": [account]}
+async def notify(process: ClusterProcess, secret: str, account: str, title: str) -> None:
+    body = {"notification": a_notification(title=title), "accounts": [account]}
     headers = {"Authorization": f"Bearer {secret}"}
-    return await ask(process.server, "POST", f"/{PROJECT}/notify", orjson.dumps(body), headers)
+    answer = await ask(process.server, "POST", f"/{PROJECT}/notify", orjson.dumps(body), headers)
+    assert answer.status == 200
 
 
-def beside(process: ClusterProcess, inbox: InboxClient) -> InboxClient:
-    """A client of this account's inbox at another process."""
-    return InboxClient(process.server, inbox.wallet, inbox.token)
-
-
-async def test_a_secret_that_is_revoked_at_one_process_is_refused_at_the_other(
-    pair: Pair,
-) -> None:
+async def test_a_secret_that_is_revoked_at_one_process_is_refused_at_the_other(pair: Pair) -> None:
     first, second = pair
     admin = AdminClient(first.server)
     old = await admin.create("rotated", NEWS)
-    path, headers = "/rotated/subscribers", {"Authorization": f"Bearer {old}"}
-    lookup = ("POST", "/v1/rotated/subscribers", orjson.dumps({"accounts": [account(1)]}))
-    assert (await ask(second.server, "GET", path, headers=headers)).status == 200
-    assert (await ask(second.server, *lookup, headers)).status == 200
+
+    async def listed_and_looked_up(secret: str) -> list[int]:
+        headers, body = {"Authorization": f"Bearer {secret}"}, orjson.dumps({"accounts": [account(1)]})
+        answers = [
+            await ask(second.server, "GET", "/rotated/subscribers", headers=headers),
+            await ask(second.server, "POST", "/v1/rotated/subscribers", body, headers),
+        ]
+        return [answer.status for answer in answers]
+
+    assert await listed_and_looked_up(old) == [200, 200]
 
     new = (await admin.post("/admin/projects/rotated/secrets")).json
-    fresh = {"Authorization": f"Bearer {new['secret']}"}
     assert (await admin.delete(f"/admin/projects/rotated/secrets/{new['number'] - 1}")).status in (200, 204)
 
-    assert (await ask(second.server, *lookup, headers)).status == 401
-    assert (await ask(second.server, "GET", path, headers=headers)).status == 401
-    assert (await ask(second.server, "GET", path, headers=fresh)).status == 200
+    assert await listed_and_looked_up(old) == [401, 401]
+    assert await listed_and_looked_up(new["secret"]) == [200, 200]
 
 
-async def test_an_account_that_signs_in_at_one_process_reads_its_inbox_at_the_other_and_waits_there(
+async def test_an_account_that_signs_in_at_one_process_reads_its_inbox_at_the_other_until_it_signs_out(
     pair: Pair, secret: str
 ) -> None:
     first, second = pair
-    inbox = await sign_in(first.server, 1)
-    there = beside(second, inbox)
+    inbox = await sign_in(first.server)
+    there = InboxClient(second.server, inbox.wallet, inbox.token)
     assert (await inbox.subscribe(PROJECT)).status == 200
 
     polling = asyncio.create_task(there.page("?wait=20"))
     await until_waiting(second.server, 1)
-    assert (await notify(first, secret, inbox.account, title="Across")).status == 200
-
+    await notify(first, secret, inbox.account, "Across")
     assert [each["title"] for each in (await polling)["notifications"]] == ["Across"]
 
-
-async def test_a_stream_tells_of_what_another_process_sends_and_ends_with_a_sign_out_there(
-    pair: Pair, secret: str
-) -> None:
-    first, second = pair
-    inbox = await sign_in(first.server, 2)
-    assert (await inbox.subscribe(PROJECT)).status == 200
-
-    async with open_stream(beside(second, inbox)) as stream:
+    async with open_stream(there) as stream:
         for number in range(10):
-            sender = (first, second)[number % 2]
-            assert (await notify(sender, secret, inbox.account, title=f"No. {number}")).status == 200
+            await notify(pair[number % 2], secret, inbox.account, f"No. {number}")
         assert await stream.titles(10) == [f"No. {number}" for number in range(10)]
         assert (await inbox.ask("POST", "/logout")).status in (200, 204)
         assert await stream.ended()
-
-    assert (await beside(second, inbox).ask("GET", "/notifications")).status == 401
-
-
-# The published clients of every generation, unmodified: dapps at one process, their wallets at the other.
-
-
-_PATIENCE_SECONDS = 240
+    assert (await there.ask("GET", "/notifications")).status == 401
 
 
 async def played(script: str, dapps_at: str, wallets_at: str, folder: Path) -> Any:
     """The output of the script. It leaves its files in the folder."""
-    process = await asyncio.create_subprocess_exec(
-        "node", str(PACKAGES / script), dapps_at, cwd=folder, stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "WALLET_URL": wallets_at},
-    )  # fmt: skip
-    try:
-        output, _ = await asyncio.wait_for(process.communicate(), _PATIENCE_SECONDS)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return orjson.loads(output)
+    command = ("node", str(PACKAGES / script), dapps_at)
+    return orjson.loads(await output_of(*command, folder=folder, WALLET_URL=wallets_at))
 
 
 @needs_node
