@@ -105,9 +105,7 @@ def test_a_copy_that_does_not_pass_its_check_is_not_kept(database: Path, target:
     assert not list(target.parent.glob("copy*"))
 
 
-def test_the_first_of_two_copies_is_kept(
-    database: Path, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_copy_of_two_stays(database: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check, sizes = backup_module._check, []
 
     def check_after_another_process(file: Path) -> None:

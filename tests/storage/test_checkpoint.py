@@ -71,9 +71,7 @@ async def test_the_log_is_used_over_again_and_so_stays_short(database: SqliteDat
     assert database.figures()["log_bytes"] < (60 + tries) * MEGABYTE
 
 
-async def test_the_log_is_truncated_at_rest(
-    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_log_is_emptied_at_rest(database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "_QUIET_SECONDS", 0.05)
     for _ in range(4):
         await write_a_megabyte(database)
@@ -100,9 +98,7 @@ async def test_a_reader_stops_no_write(
         await eventually(lambda: database.figures()["log_bytes"] == 0)
 
 
-async def test_a_log_without_rest_is_begun_anew(
-    monkeypatch: pytest.MonkeyPatch, database: SqliteDatabase
-) -> None:
+async def test_a_busy_log_is_begun_anew(monkeypatch: pytest.MonkeyPatch, database: SqliteDatabase) -> None:
     monkeypatch.setattr(sqlite, "_ALARMING_BYTES", 2 * MEGABYTE)
     monkeypatch.setattr(sqlite, "_HURRIED_EVERY_SECONDS", 0.002)
 

@@ -91,9 +91,7 @@ async def test_a_value_comes_back_as_it_was(database: Database, column: str, val
 
 
 @each_row("bad", FAILING)
-async def test_a_failing_transaction_changes_nothing(
-    database: Database, heard: list[Key], bad: Begin
-) -> None:
+async def test_a_failed_transaction_changes_nothing(database: Database, heard: list[Key], bad: Begin) -> None:
     await clear(database)
     await database.transaction(put("before", "text"))
     heard.clear()

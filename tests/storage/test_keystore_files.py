@@ -89,9 +89,7 @@ def test_a_file_of_a_killed_writer_does_no_harm(directory: KeystoreFiles, path: 
     assert len(names(path)) == 1
 
 
-def test_files_that_come_or_go_are_noticed(
-    directory: KeystoreFiles, path: Path, seconds: list[float]
-) -> None:
+def test_files_that_come_or_go_are_seen(directory: KeystoreFiles, path: Path, seconds: list[float]) -> None:
     seen = [directory.addresses()]
     for number in (1, 2):
         (path / f"key-{number}").write_bytes(key_file(number))
@@ -100,9 +98,7 @@ def test_files_that_come_or_go_are_noticed(
     assert [*seen, directory.addresses()] == [[], [ADDRESS], [ADDRESS, OTHER], [OTHER]]
 
 
-def test_a_file_within_the_tick_is_noticed(
-    directory: KeystoreFiles, path: Path, seconds: list[float]
-) -> None:
+def test_a_file_within_a_tick_is_noticed(directory: KeystoreFiles, path: Path, seconds: list[float]) -> None:
     ns = path.stat().st_mtime_ns
     directory.addresses()
     (path / "key").write_bytes(key_file(1))

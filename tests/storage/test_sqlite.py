@@ -7,7 +7,7 @@ import asyncio
 import gc
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -92,9 +92,7 @@ async def test_the_transaction_of_a_commit_hook_is_part_of_each_commit(database:
 
 
 @each_row("other", [put("b", "text"), fail_after_writing], ids=["good", "run again one by one"])
-async def test_a_commit_that_does_not_fit_fails(
-    database: SqliteDatabase, heard: list[Key], other: Begin
-) -> None:
+async def test_a_commit_too_large_fails(database: SqliteDatabase, heard: list[Key], other: Begin) -> None:
     def limit_pages() -> Transaction[None]:
         yield Statement("PRAGMA max_page_count = 10")
 
@@ -129,16 +127,13 @@ def test_a_failure_that_passes_is_told_from_a_lasting_one(code: int, reason: str
     assert found is None if reason is None else reason in str(found)
 
 
-@pytest.fixture
-def threads_are_gone() -> Callable[[], Awaitable[None]]:
-    """Waits until there are as few threads as before."""
+async def until_as_few_threads_as(before: int) -> None:
+    await eventually(lambda: threading.active_count() <= before)
+
+
+async def test_leaving_ends_every_thread_after_a_failure_too(file: Path, events: Events) -> None:
     before = threading.active_count()
-    return lambda: eventually(lambda: threading.active_count() <= before)
 
-
-async def test_leaving_ends_every_thread_after_a_failure_too(
-    file: Path, events: Events, threads_are_gone: Callable[[], Awaitable[None]]
-) -> None:
     async def fail_inside() -> None:
         async with SqliteDatabase(file, events).opened():
             assert threading.active_count() > 1
@@ -146,18 +141,18 @@ async def test_leaving_ends_every_thread_after_a_failure_too(
 
     async with SqliteDatabase(file, events).opened():
         pass
-    await threads_are_gone()
+    await until_as_few_threads_as(before)
     with pytest.raises(LookupError):
         await fail_inside()
-    await threads_are_gone()
+    await until_as_few_threads_as(before)
 
 
 # aiosqlite leaves a connection whose opening is cancelled to the garbage collector, which complains.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13, 30, 60, 100, 200, 400])
-async def test_opening_and_closing_may_be_cancelled_at_any_moment(
-    file: Path, events: Events, threads_are_gone: Callable[[], Awaitable[None]], turns: int
-) -> None:
+async def test_opening_and_closing_may_be_cancelled_any_time(file: Path, events: Events, turns: int) -> None:
+    before = threading.active_count()
+
     async def open_and_write() -> None:
         database = SqliteDatabase(file, events)
         async with database.opened():
@@ -168,7 +163,7 @@ async def test_opening_and_closing_may_be_cancelled_at_any_moment(
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    await threads_are_gone()
+    await until_as_few_threads_as(before)
     gc.collect()
 
     database = SqliteDatabase(file, events)

@@ -170,9 +170,7 @@ async def test_transactions_are_moved_unless_their_state_has_changed(store: Tran
         (TransactionEvent.SET_BACK, 0),
     ],
 )
-async def test_nonces_that_are_free(
-    store: TransactionStore, event: TransactionEvent, next_nonce: int
-) -> None:
+async def test_the_free_nonces(store: TransactionStore, event: TransactionEvent, next_nonce: int) -> None:
     await send(store, "one")
     await store.move(await stored_as(store, "one"), event, None, 5)
     assert await store.next_nonce(CHAIN, ALICE, 0) == next_nonce

@@ -105,9 +105,7 @@ ATTEMPTED: dict[str, tuple[Attempt, int]] = {
 
 
 @each_row(("attempt", "most"), ATTEMPTED.values(), ids=ATTEMPTED)
-async def test_two_processes_add_no_more_than_one_may(
-    furnished: Processes, attempt: Attempt, most: int
-) -> None:
+async def test_two_processes_add_no_more_than_one(furnished: Processes, attempt: Attempt, most: int) -> None:
     attempts = [attempt(furnished[number % 2], number) for number in range(ATTEMPTS)]
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)
     failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]

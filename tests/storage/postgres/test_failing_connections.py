@@ -36,22 +36,12 @@ async def opened(url: str, events: Events, direct_url: str | None = None) -> Asy
         yield database
 
 
-@pytest.fixture
-async def behind_proxy(proxy: CuttingProxy, events: Events) -> AsyncIterator[PostgresDatabase]:
-    async with opened(proxy.url, events) as database:
+@pytest.fixture(params=["proxy", "pooler"])
+async def behind_either(
+    request: pytest.FixtureRequest, proxy: CuttingProxy, url: str, events: Events
+) -> AsyncIterator[PostgresDatabase]:
+    async with opened(proxy.url, events, url if request.param == "pooler" else None) as database:
         yield database
-
-
-@pytest.fixture
-async def behind_pooler(proxy: CuttingProxy, url: str, events: Events) -> AsyncIterator[PostgresDatabase]:
-    async with opened(proxy.url, events, url) as database:
-        yield database
-
-
-@pytest.fixture(params=["behind_proxy", "behind_pooler"])
-def behind_either(request: pytest.FixtureRequest) -> PostgresDatabase:
-    database: PostgresDatabase = request.getfixturevalue(request.param)
-    return database
 
 
 async def write_and_read(database: PostgresDatabase) -> None:
@@ -68,9 +58,7 @@ async def write_and_read(database: PostgresDatabase) -> None:
     assert not database.last_commit_failed
 
 
-async def test_transactions_cut_off_are_refused(
-    database: PostgresDatabase, url: str, heard: list[Key]
-) -> None:
+async def test_cut_off_writes_are_refused(database: PostgresDatabase, url: str, heard: list[Key]) -> None:
     def work() -> Transaction[None]:
         yield from put("a", "text")()
         yield Statement("SELECT pg_sleep(10)")
@@ -122,13 +110,8 @@ async def test_lost_commits_and_answers(
     assert await names(behind_either) == ["after", "b"]
 
 
-async def test_a_late_commit_fails(behind_pooler: PostgresDatabase, proxy: CuttingProxy, url: str) -> None:
-    proxy.keep(b"COMMIT")
-    with pytest.raises(UnavailableError, match="Nothing was stored"):
-        await behind_pooler.transaction(put("late", "text"))
-    await proxy.release()
-
-    async with connected(url) as other:
+async def test_a_late_commit_fails(proxy: CuttingProxy, url: str, events: Events) -> None:
+    async with opened(proxy.url, events, url) as database, connected(url) as other:
 
         async def is_over() -> bool:
             return not await other.fetchval(
@@ -136,21 +119,26 @@ async def test_a_late_commit_fails(behind_pooler: PostgresDatabase, proxy: Cutti
                 " WHERE datname = current_database() AND state = 'idle in transaction'"
             )
 
+        proxy.keep(b"COMMIT")
+        with pytest.raises(UnavailableError, match="Nothing was stored"):
+            await database.transaction(put("late", "text"))
+        await proxy.release()
         await eventually(is_over)
-    assert await names(behind_pooler) == []
-    await write_and_read(behind_pooler)
+        assert await names(database) == []
+        await write_and_read(database)
 
 
 async def test_a_database_that_stays_away_during_a_commit_leaves_the_outcome_open(
-    behind_proxy: PostgresDatabase, proxy: CuttingProxy, monkeypatch: pytest.MonkeyPatch
+    proxy: CuttingProxy, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bridge_server.storage.postgres.group_commit._OUTCOME_SECONDS", 0.3)
-    proxy.cut_answer(b"COMMIT")
-    proxy.is_refusing = True
-    with pytest.raises(UnavailableError, match="may have been stored"):
-        await behind_proxy.transaction(put("a", "text"))
-    proxy.is_refusing = False
-    await write_and_read(behind_proxy)
+    async with opened(proxy.url, events) as database:
+        proxy.cut_answer(b"COMMIT")
+        proxy.is_refusing = True
+        with pytest.raises(UnavailableError, match="may have been stored"):
+            await database.transaction(put("a", "text"))
+        proxy.is_refusing = False
+        await write_and_read(database)
 
 
 async def test_a_removed_row_comes_back_with_the_next_commit(database: PostgresDatabase, url: str) -> None:
@@ -161,9 +149,7 @@ async def test_a_removed_row_comes_back_with_the_next_commit(database: PostgresD
     assert await database.read("SELECT written FROM processes WHERE lane = 0") == [(2,)]
 
 
-async def test_a_turn_of_another_process(
-    short_lock_waits: None, database: PostgresDatabase, url: str
-) -> None:
+async def test_a_turn_held_elsewhere(short_lock_waits: None, database: PostgresDatabase, url: str) -> None:
     turn = Turn("thing", "1")
     async with connected(url) as other:
         await other.execute("SELECT pg_advisory_lock($1)", lock_key(turn))
@@ -176,9 +162,7 @@ async def test_a_turn_of_another_process(
         assert await database.transaction(put("a", "text"), turns=Turns((turn,))) == "text"
 
 
-async def test_too_long_a_statement_is_refused(
-    monkeypatch: pytest.MonkeyPatch, url: str, events: Events
-) -> None:
+async def test_slow_statements_are_refused(monkeypatch: pytest.MonkeyPatch, url: str, events: Events) -> None:
     def work() -> Transaction[None]:
         yield from put("a", "text")()
         yield Statement("SELECT pg_sleep(10)")
@@ -215,9 +199,7 @@ async def test_the_loser_of_a_race_finds_what_the_winner_wrote(database: Postgre
     assert database.figures()["runs_again"] == 1
 
 
-async def test_a_batch_without_enough_locks(
-    database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_batch_without_locks(database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's error is real, and its table of locks is not filled: other tests use it."""
 
     def beginning_of_few(jobs: Iterable[Turns]) -> str:

@@ -94,9 +94,7 @@ async def test_permissions_and_connections(postgres: PostgresServer, weak_user: 
     assert "allows 2 connections, and each process of the server needs 9" in said
 
 
-async def test_a_newer_schema_or_old_server(
-    bare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_newer_schema_or_old_server(bare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with connected(bare) as connection:
         await make_rooms(connection)
         await connection.execute("INSERT INTO schema_versions VALUES (9999, 9999, 0)")
