@@ -100,7 +100,7 @@ async def test_a_process_asks_once_for_many(url: str, processes: Processes, cloc
     other = first.charge("a", (REQUESTS,))
     assert other.later is None, "it has a token that it had taken"
     assert [each.charges[0].spending.remaining for each in (one, other)] == [99, 98]
-    for limit in (REQUESTS, CALLS):
+    for limit in (REQUESTS, CALLS):  # nothing else is let through without the database
         with pytest.raises(UnavailableError):
             await charged(first, limit)
 

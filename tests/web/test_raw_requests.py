@@ -3,7 +3,7 @@
 import logging
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import product
 from typing import TypeAlias
 
@@ -52,7 +52,7 @@ GARBAGE: dict[str, bytes] = {
 }
 
 
-Faults: TypeAlias = Callable[[], list[str]]
+Check: TypeAlias = Callable[[], Awaitable[None]]
 
 
 @pytest.fixture
@@ -63,8 +63,10 @@ def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
 
 
 @pytest.fixture
-def faults(log: CapturingLogger, caplog: pytest.LogCaptureFixture) -> Iterator[Faults]:
-    """Faults that the server, or the library under it, has logged, as its operator sees them.
+def unharmed(
+    server: RunningServer, log: CapturingLogger, caplog: pytest.LogCaptureFixture
+) -> Iterator[Check]:
+    """Checks that the server works, and that neither it nor the library under it has logged a fault.
 
     A line about a slow request is no fault.
     """
@@ -75,33 +77,29 @@ def faults(log: CapturingLogger, caplog: pytest.LogCaptureFixture) -> Iterator[F
         is_named = call.method_name != "log"
         return logging.getLevelNamesMapping()[call.method_name.upper()] if is_named else int(call.args[0])
 
-    def logged() -> list[str]:
-        own = [str(call.args) for call in log.calls if level(call) > logging.INFO]
-        return own + [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    async def check() -> None:
+        assert (await ask(server, "GET", "/hello")).status == 200
+        await until_waiting(server, 0)
+        assert [call.args for call in log.calls if level(call) > logging.INFO] == []
+        assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
-    yield logged
+    yield check
     caplog.handler.removeFilter(is_not_a_client_fault)
 
 
-async def assert_unharmed(server: RunningServer, faults: Faults) -> None:
-    assert (await ask(server, "GET", "/hello")).status == 200
-    await until_waiting(server, 0)
-    assert faults() == []
-
-
 @each_row("garbage", GARBAGE.values(), ids=GARBAGE.keys())
-async def test_garbage_is_answered_or_dropped(server: RunningServer, garbage: bytes, faults: Faults) -> None:
+async def test_garbage_is_answered_or_dropped(server: RunningServer, garbage: bytes, unharmed: Check) -> None:
     async with raw_connection(server) as connection:
         await connection.send(garbage)
         connection.writer.write_eof()
         said = await connection.rest()
     assert b" 500 " not in said
     assert b"Traceback" not in said
-    await assert_unharmed(server, faults)
+    await unharmed()
 
 
 @each_row("cut", [1, 60, -1])
-async def test_half_a_request_is_dropped(server: RunningServer, cut: int, faults: Faults) -> None:
+async def test_half_a_request_is_dropped(server: RunningServer, cut: int, unharmed: Check) -> None:
     session_id = await server.open_session()
     request = spell("PUT", f"/session/{session_id}", b'{"encryptionPayload":"' + b"x" * 200 + b'"}')
     for hang_up in (False, True):
@@ -111,7 +109,7 @@ async def test_half_a_request_is_dropped(server: RunningServer, cut: int, faults
                 connection.writer.write_eof()
                 assert b"HTTP/1.1 200" not in await connection.rest()
     assert (await ask(server, "GET", f"/session/{session_id}")).status == 204
-    await assert_unharmed(server, faults)
+    await unharmed()
 
 
 def abort(connection: RawConnection) -> None:
@@ -121,14 +119,14 @@ def abort(connection: RawConnection) -> None:
     connection.writer.transport.abort()
 
 
-async def test_a_connection_reset_while_it_waits_is_forgotten(server: RunningServer, faults: Faults) -> None:
+async def test_a_connection_reset_while_it_waits_is_forgotten(server: RunningServer, unharmed: Check) -> None:
     session_id = await server.open_session()
     async with raw_connection(server) as connection:
         await connection.send(spell("GET", f"/session/{session_id}?wait=20"))
         await until_waiting(server, 1)
         abort(connection)
         await until_waiting(server, 0)
-    await assert_unharmed(server, faults)
+    await unharmed()
 
 
 async def test_requests_in_one_piece_are_answered_in_their_order(server: RunningServer) -> None:
