@@ -17,7 +17,7 @@ from bridge_server.cli.commands import commands
 from bridge_server.cli.process import server_file_at
 from bridge_server.kernel.version import VERSION
 from bridge_server.settings.sources import LoadedSettings, SettingsError, load_settings
-from tests.support.admin_client import ADMIN_TOKEN, AdminClient
+from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.clock import ManualClock
 from tests.support.engines import engine_environment
 from tests.support.server import RunningServer, running_server
@@ -142,10 +142,6 @@ class Attended:
 
     server: RunningServer
     operating: Operating
-
-    @property
-    def admin(self) -> AdminClient:
-        return AdminClient(self.server)
 
     async def command(self, *arguments: str | Path) -> Result:
         return await asyncio.to_thread(self.operating, *arguments)

@@ -34,27 +34,27 @@ Ask = Callable[..., None]
 
 
 @pytest.fixture
-def data_dir(tmp_path: Path) -> Path:
-    return tmp_path / "data"
+def approvals(invoke: Invoke, tmp_path: Path) -> Operating:
+    return Operating(invoke, tmp_path / "data", "approvals")
 
 
 @pytest.fixture
-def server(data_dir: Path) -> Iterator[ExitStack]:
+def server(approvals: Operating) -> Iterator[ExitStack]:
     """A server as far as these commands see it: it holds the directory, until it is closed."""
     with ExitStack() as stack:
-        stack.enter_context(held(data_dir))
-        settings = settings_over(data_dir)
+        stack.enter_context(held(approvals.data_dir))
+        settings = settings_over(approvals.data_dir)
         if settings.database is None:
             migrate(settings.database_file, packaged_migrations())
         yield stack
 
 
 @pytest.fixture
-def asked(server: ExitStack, data_dir: Path) -> Ask:
+def asked(server: ExitStack, approvals: Operating) -> Ask:
     """Has a web page's request wait, as the server would."""
 
     async def store(request: ApprovalRequest) -> None:
-        async with operations(settings_over(data_dir)) as opened:
+        async with operations(settings_over(approvals.data_dir)) as opened:
             await opened.approvals.add(request)
 
     def ask(
@@ -72,11 +72,6 @@ def asked(server: ExitStack, data_dir: Path) -> Ask:
         )))  # fmt: skip
 
     return ask
-
-
-@pytest.fixture
-def approvals(invoke: Invoke, data_dir: Path) -> Operating:
-    return Operating(invoke, data_dir, "approvals")
 
 
 def test_pending_approvals_are_listed_oldest_first(approvals: Operating, asked: Ask) -> None:
@@ -144,9 +139,9 @@ def test_nothing_waits_where_the_server_was_killed(
     assert "name the server's data directory" in nowhere
 
 
-async def test_a_server_signs_what_the_commands_approve(approvals: Operating, data_dir: Path) -> None:
+async def test_a_server_signs_what_the_commands_approve(approvals: Operating) -> None:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())  # a command's output is its own
-    async with open_desk(data_dir) as desk:
+    async with open_desk(approvals.data_dir) as desk:
         asking = desk.asks("personal_sign", MESSAGE, DEVELOPMENT_ADDRESS)
         await desk.pending()
         [waits] = (await asyncio.to_thread(approvals.json, "list"))["approvals"]

@@ -5,22 +5,19 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
 from urllib.request import HTTPCookieProcessor, build_opener
 
-import aiohttp
 import orjson
 import pytest
 
-from bridge_server.kit.testing.server import ServerProcess
 from tests.cli.conftest import Attended, Invoke, Operating, SetUp, attended_server
-from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, plain_account
+from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient, plain_account
 from tests.support.command import run_command, running_command, watched_server
-from tests.support.server import server_process
+from tests.support.server import reached, server_process
 from tests.support.waiting import eventually
 
 
@@ -124,57 +121,40 @@ def test_a_server_that_is_ready_is_healthy(tmp_path: Path, invoke: Invoke) -> No
     assert facts["fault"].startswith(f"the server at {server.url} is not ready: 503 ")
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """A server in a process of its own, and commands in this one, which are not for two at the same time."""
-
-    server: ServerProcess
-    client: aiohttp.ClientSession
-    operating: Operating
-
-    async def told(self, *arguments: str | Path) -> Any:
-        """The JSON document of a command that must succeed."""
-        return await asyncio.to_thread(self.operating.json, *arguments)
-
-    async def ask(self, method: str, path: str, token: str, fields: Any = None) -> tuple[int, Any]:
-        url, headers = f"{self.server.url}{path}", {"Authorization": f"Bearer {token}"}
-        async with self.client.request(method, url, json=fields, headers=headers) as response:
-            return response.status, orjson.loads(await response.read())
-
-    async def notify(self, secret: str, type_id: str) -> tuple[int, Any]:
-        notification = {"type": type_id, "title": "Title", "body": "Body"}
-        fields = {"notification": notification, "accounts": [ETHEREUM]}
-        return await self.ask("POST", "/app/notify", secret, fields)
-
-
 @pytest.fixture
-async def beside(tmp_path: Path, invoke: Invoke) -> AsyncIterator[Beside]:
-    with server_process(tmp_path / "data", environment={"BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN}) as server:
-        async with aiohttp.ClientSession() as client:
-            yield Beside(server, client, Operating(invoke, tmp_path / "data"))
-        assert server.stop() == 0
+async def beside(tmp_path: Path, invoke: Invoke) -> AsyncIterator[Attended]:
+    """A server in a process of its own, and commands in this one, which are not for two at the same time."""
+    with server_process(tmp_path / "data", environment={"BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN}) as process:
+        async with reached(process) as server:
+            yield Attended(server, Operating(invoke, tmp_path / "data"))
+        assert process.stop() == 0
 
 
-async def test_the_next_request_sees_what_commands_do_and_the_admin_api_says_the_same(beside: Beside) -> None:
-    made = await beside.told("project", "create", "My app", "--id", "app")
-    await beside.told("project", "type", "add", "app", "News", "--id", "news")
-    secret = made["secret"]["secret"]
-    status, outcome = await beside.notify(secret, "news")
-    assert (status, outcome["not_found"]) == (200, [ETHEREUM])
-    new = (await beside.told("project", "rotate-secret", "app"))["secret"]
-    assert [(await beside.notify(each, "news"))[0] for each in (secret, new)] == [200, 200]
-    await beside.told("project", "revoke-secret", "app", "1")
-    assert [(await beside.notify(each, "news"))[0] for each in (secret, new)] == [401, 200]
+async def test_the_next_request_sees_what_commands_do_and_the_admin_api_says_the_same(
+    beside: Attended,
+) -> None:
+    admin = AdminClient(beside.server)
 
-    await beside.told("subscriber", "add", "app", ETHEREUM)
-    assert (await beside.notify(new, "news"))[1]["sent"] == [ETHEREUM]
-    await beside.told("project", "type", "add", "app", "Deals", "--id", "deals")
-    assert (await beside.notify(new, "deals"))[1]["sent"] == [ETHEREUM]
-    await beside.told("subscriber", "add", "app", ETHEREUM, "--type", "news")
-    failed = (await beside.notify(new, "deals"))[1]["failed"]
-    assert failed == [{"account": ETHEREUM, "reason": "type_not_subscribed"}]
-    await beside.told("project", "type", "remove", "app", "deals")
-    assert (await beside.notify(new, "deals"))[0] == 400
+    async def outcome(type_id: str) -> Any:
+        return (await admin.notify("app", new, type_id, ETHEREUM)).json
+
+    made = await beside.json("project", "create", "My app", "--id", "app")
+    await beside.json("project", "type", "add", "app", "News", "--id", "news")
+    old = made["secret"]["secret"]
+    new = (await beside.json("project", "rotate-secret", "app"))["secret"]
+    assert [await admin.opens("app", secret) for secret in (old, new)] == [True, True]
+    await beside.json("project", "revoke-secret", "app", "1")
+    assert [await admin.opens("app", secret) for secret in (old, new)] == [False, True]
+
+    assert (await outcome("news"))["not_found"] == [ETHEREUM]
+    await beside.json("subscriber", "add", "app", ETHEREUM)
+    assert (await outcome("news"))["sent"] == [ETHEREUM]
+    await beside.json("project", "type", "add", "app", "Deals", "--id", "deals")
+    assert (await outcome("deals"))["sent"] == [ETHEREUM]
+    await beside.json("subscriber", "add", "app", ETHEREUM, "--type", "news")
+    assert (await outcome("deals"))["failed"] == [{"account": ETHEREUM, "reason": "type_not_subscribed"}]
+    await beside.json("project", "type", "remove", "app", "deals")
+    assert (await admin.notify("app", new, "deals", ETHEREUM)).status == 400
 
     for command, path in (
         (("project", "list"), "/admin/projects"),
@@ -182,36 +162,35 @@ async def test_the_next_request_sees_what_commands_do_and_the_admin_api_says_the
         (("project", "type", "list", "app"), "/admin/projects/app/types"),
         (("project", "analytics", "app"), "/admin/projects/app/analytics"),
     ):
-        assert (await beside.ask("GET", path, ADMIN_TOKEN)) == (200, await beside.told(*command))
-    await beside.told("project", "limits", "app", "--per-hour", "0.001", "--burst", "1")
-    failed = (await beside.notify(new, "news"))[1]["failed"]
-    assert [each["reason"] for each in failed] == ["rate_limited"]
-    await beside.told("subscriber", "remove", "app", ETHEREUM)
-    assert (await beside.notify(new, "news"))[1]["not_found"] == [ETHEREUM]
-    await beside.told("project", "delete", "app", "--yes")
-    assert (await beside.notify(new, "news"))[0] == 401
-    assert (await beside.ask("GET", "/admin/projects/app", ADMIN_TOKEN))[0] == 404
+        assert (await admin.get(path)).json == await beside.json(*command)
+    await beside.json("project", "limits", "app", "--per-hour", "0.001", "--burst", "1")
+    assert [each["reason"] for each in (await outcome("news"))["failed"]] == ["rate_limited"]
+    await beside.json("subscriber", "remove", "app", ETHEREUM)
+    assert (await outcome("news"))["not_found"] == [ETHEREUM]
+    await beside.json("project", "delete", "app", "--yes")
+    assert not await admin.opens("app", new)
+    assert (await admin.get("/admin/projects/app")).status == 404
 
 
-async def test_a_server_answers_while_thousands_are_imported(beside: Beside, tmp_path: Path) -> None:
-    await beside.told("project", "create", "My app", "--id", "many")
+async def test_a_server_answers_while_thousands_are_imported(beside: Attended, tmp_path: Path) -> None:
+    await beside.json("project", "create", "My app", "--id", "many")
     pipe = tmp_path / "accounts"
     os.mkfifo(pipe)
     lines = [f"{plain_account(number)}\n" for number in range(4_000)]
 
     async def half_is_stored() -> bool:
-        return bool((await beside.told("project", "show", "many"))["subscribers"] >= 2_000)
+        return bool((await beside.json("project", "show", "many"))["subscribers"] >= 2_000)
 
     command = ("subscriber", "import", "many", pipe, "--data-dir", tmp_path / "data", "--json")
     importing = asyncio.create_task(asyncio.to_thread(run_command, *command))
     with await asyncio.to_thread(pipe.open, "w") as accounts:
         await asyncio.to_thread(accounts.writelines, lines[:-1])
         await eventually(half_is_stored)
-        status, _ = await beside.ask("POST", "/session/new", "")
+        await beside.server.open_session()  # a write, which would wait if the import were one transaction
         is_over = importing.done()
         accounts.write(lines[-1])
 
-    assert (status, is_over) == (200, False)  # a write, which would wait if the import were one transaction
+    assert not is_over
     finished = await importing
     assert (finished.exit_code, finished.err) == (0, "")
     assert orjson.loads(finished.out) == {"subscribed": 4_000, "updated": 0, "unchanged": 0}

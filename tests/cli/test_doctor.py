@@ -24,7 +24,7 @@ from bridge_server.storage.backup import LastBackup, write_record
 from tests.cli.conftest import Attended, Invoke, Operating, SetUp, attended_server, damaged
 from tests.deploy.programs import needs, path_of, running
 from tests.support import apns_service, fcm_service
-from tests.support.admin_client import ADMIN_TOKEN
+from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.programs import free_ports
 from tests.support.proxies import PublicProxy, open_public_proxy
 from tests.support.push_services import running_push_services
@@ -171,7 +171,7 @@ async def test_a_fault_of_the_proxy_is_found(
 
 async def sessions(behind: Behind) -> int:
     """The number of living sessions. The count among the figures may be a minute old: the list is not."""
-    return len((await behind.attended.admin.get("/admin/sessions")).json["sessions"])
+    return len((await AdminClient(behind.attended.server).get("/admin/sessions")).json["sessions"])
 
 
 async def test_an_untrusted_proxy_is_named(tmp_path: Path, invoke: Invoke, set_up: SetUp) -> None:

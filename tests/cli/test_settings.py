@@ -236,39 +236,32 @@ def test_none_is_no_value_and_an_empty_list(load: Loading, name: str, value: obj
         assert getattr(loaded.settings, name) == value
 
 
-_SECRETS = {
-    "admin_token": "of-the-operator",
-    "metrics_token": "of-prometheus",
-    "rpc_token": "of-the-dapp",
-    "webhook_secret": _WEBHOOK_KEY,
-    "node_url": "https://node.example.org/key",
-    "private_keys": "0x" + "46" * 32,
-    "dev_mnemonic": _WORDS,
-    "database": _URL,
-    "database_direct": _URL,
-    "vapid_private_key": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",
-}
-
-
-def test_each_secret_has_a_case_here() -> None:
-    assert {name.removesuffix("_previous") for name in secret_names()} == set(_SECRETS)
+def test_a_credential_or_a_named_file_has_each_secret(load: Loading, tmp_path: Path) -> None:
+    secrets: dict[str, tuple[str, dict[str, str]]] = {
+        "admin_token": ("of-the-operator", {}),
+        "metrics_token": ("of-prometheus", {}),
+        "rpc_token": ("of-the-dapp", {}),
+        "webhook_secret": (_WEBHOOK_KEY, {}),
+        "node_url": ("https://node.example.org/key", {}),
+        "private_keys": ("0x" + "46" * 32, {}),
+        "dev_mnemonic": (_WORDS, {}),
+        "database": (_URL, {}),
+        "database_direct": (_URL, {"database": _URL}),
+        "vapid_private_key": ("AQ" * 21 + "E", {"vapid_subject": "mailto:a@example.org"}),
+    }
+    assert {name.removesuffix("_previous") for name in secret_names()} == set(secrets)
     assert set(FILES_OF_SECRETS) < set(Settings.model_fields)
-
-
-@each_row("name", _SECRETS)
-def test_a_credential_or_a_named_file_has_the_secret(load: Loading, tmp_path: Path, name: str) -> None:
-    file, variable = tmp_path / name, f"BRIDGE_{name.upper()}_FILE"
-    file.write_text(f"{_SECRETS[name]}\n", "utf-8")
-    found = {f"systemd credential {name}": {"CREDENTIALS_DIRECTORY": str(tmp_path)}}
-    if name != "private_keys":  # private_keys_file is a setting
-        found[f"file {file} of environment {variable}"] = {variable: str(file)}
-    needed = {"vapid_private_key": {"vapid_subject": "mailto:a@example.org"},
-              "database_direct": {"database": _URL}}  # fmt: skip
-    for origin, environment in found.items():
-        loaded = load(None, environment, **needed.get(name, {}))
-        assert getattr(loaded.settings, name).get_secret_value() == _SECRETS[name]
-        assert (loaded.origins[name], loaded.unknown_variables) == (origin, ())
-    file.unlink()
+    for name, (secret, needed) in secrets.items():
+        file, variable = tmp_path / name, f"BRIDGE_{name.upper()}_FILE"
+        file.write_text(f"{secret}\n", "utf-8")
+        found = {f"systemd credential {name}": {"CREDENTIALS_DIRECTORY": str(tmp_path)}}
+        if name != "private_keys":  # private_keys_file is a setting
+            found[f"file {file} of environment {variable}"] = {variable: str(file)}
+        for origin, environment in found.items():
+            loaded = load(None, environment, **needed)
+            assert getattr(loaded.settings, name).get_secret_value() == secret
+            assert (loaded.origins[name], loaded.unknown_variables) == (origin, ())
+        file.unlink()
 
 
 def test_the_setting_private_keys_file_keeps_its_meaning(load: Loading, tmp_path: Path) -> None:
