@@ -53,9 +53,7 @@ async def test_notification_is_listed_as_it_was_sent(app: App, subscriber: Inbox
 async def test_an_empty_inbox_has_a_cursor_for_what_comes(app: App, subscriber: InboxClient) -> None:
     empty = await subscriber.page()
     await send(app, subscriber, "n1")
-
     since = await subscriber.page(f"?after={empty['latest']}")
-
     assert (empty["notifications"], empty["next"]) == ([], None)
     assert titles(since) == ["n1"]
     assert await subscriber.titles(f"?after={since['latest']}") == []
@@ -144,10 +142,8 @@ async def test_a_page_may_be_of_what_is_unread_or_read(app: App, subscriber: Inb
 async def test_filters_and_pages_go_together(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, *titles_from(1, 9))
     await subscriber.mark((await subscriber.ids())[::2])
-
     first = await subscriber.page("?unread=true&limit=3")
     second = await subscriber.page(f"?unread=true&limit=3&after={first['next']}")
-
     assert titles(first) + titles(second) == ["n8", "n6", "n4", "n2"]
     assert second["next"] is None
 

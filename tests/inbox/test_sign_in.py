@@ -59,7 +59,6 @@ async def test_any_chain_will_do_and_is_shown_and_all_are_one_inbox(server: Runn
 
 async def test_the_server_answers_to_its_address_and_the_names_of_loopback(server: RunningServer) -> None:
     port = server.url.rpartition(":")[2]
-
     for name in ("127.0.0.1", "localhost", "LOCALHOST", "[::1]"):
         domain = f"{name}:{port}"
         for scheme in (None, "http", "HTTP"):
@@ -183,9 +182,7 @@ async def test_v_may_be_0_or_1_and_digits_may_be_capitals(server: RunningServer)
         message = WALLET.message(**sound_fields(server, await get_nonce(server)))
         signature = WALLET.sign(message)
         parity = int(signature[-2:], 16) - 27
-
         spelled = f"0x{spell(signature[2:-2])}0{parity}"
-
         assert (await post_login(server, message, spelled)).status == 200
 
 

@@ -148,7 +148,6 @@ async def test_a_token_that_expires_while_the_past_is_read_ends_the_stream() -> 
     hub.clock.advance(60)
     async with hub.flowing(0) as (written, flow):
         await asyncio.wait_for(flow, 60)
-
     assert written.ids == []
 
 

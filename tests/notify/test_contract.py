@@ -92,9 +92,7 @@ async def test_accounts_of_other_namespaces_are_taken_to_the_letter(app: App, kn
     await app.subscribe(known)
     others = [other for other in (known[:-1] + "Z", known + "x", known.swapcase()) if other != known]
     valid = [other for other in others if other[:3].islower() and len(other.rsplit(":", 1)[1]) <= 128]
-
     answer = await app.notify([known, *valid])
-
     assert answer.json == {"sent": [known], "failed": [], "not_found": valid}
     assert list((await app.lookup([known, *valid])).json) == [known]
 

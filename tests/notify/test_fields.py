@@ -246,9 +246,7 @@ async def test_an_unknown_or_removed_type_is_refused_with_the_list_of_types(app:
     for type_id, left in (("NEWS", "news, offers"), ("x" * 10_000, "news, offers"), (NEWS, "offers")):
         if type_id == NEWS:
             await app.operator.projects.remove_type(app.project_id, NEWS)
-
         (fault,) = (await app.post(of(type=type_id))).problem(400)["errors"]
-
         assert fault["pointer"] == "#/notification/type"
         assert fault["detail"] == f"names no notification type of the project, which has {left}"
 
@@ -290,7 +288,6 @@ async def post(app: App, endpoint: str, body: bytes, content_type: str | None = 
 @each_row("endpoint", ["notify", "lookup"])
 async def test_a_body_is_json_of_at_most_512_kib_whatever_it_is_declared_as(app: App, endpoint: str) -> None:
     declared = [None, "application/json", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", ""]
-
     assert {(await post(app, endpoint, body_of(200), each)).status for each in declared} == {200}
     (await post(app, endpoint, b"title=text", "text/plain")).problem(400)
     assert (await post(app, endpoint, body_of(LIMIT))).status == 200

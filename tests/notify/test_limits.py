@@ -80,7 +80,6 @@ async def statuses(app: App, limit: CallLimit, count: int) -> list[int]:
 @every_limit
 async def test_the_burst_passes_at_once_and_then_one_call_each_interval(app: App, limit: CallLimit) -> None:
     assert await statuses(app, limit, limit.burst + 2) == [200] * limit.burst + [429, 429]
-
     for _ in range(3):
         app.server.clock.advance(limit.interval - US)
         assert await statuses(app, limit, 1) == [429]
@@ -249,9 +248,7 @@ async def test_only_what_is_sent_costs_a_token_and_only_time_refills_the_bucket(
 async def test_simultaneous_calls_spend_exactly_the_tokens_there_are(app: App, tokens: int) -> None:
     await app.subscribe(A)
     await app.operator.projects.limit_accounts(app.project_id, 1, tokens)
-
     answers = await asyncio.gather(*(app.notify([A]) for _ in range(20)))
-
     waited = [retry_after(answer) for answer in answers]
     assert (waited.count(None), waited.count(HOUR)) == (tokens, 20 - tokens)
     assert look(app.server, "SELECT count(*) FROM deliveries") == [(tokens,)]

@@ -42,7 +42,6 @@ async def test_every_delivery_that_is_unread_is_counted_once(app: App) -> None:
     await app.notify([A, B, C], "x")
     await app.notify([A, B])
     read_by_user(app, 2)
-
     assert [await marked(app) for _ in range(2)] == [3, 0]
 
 

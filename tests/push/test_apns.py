@@ -115,9 +115,7 @@ async def test_a_renewal_that_comes_too_early_for_apple_is_a_failure_that_waits(
     await apns.push()
     apns.clock.advance(MINUTE)
     apns.service.script.append(refusal("ExpiredProviderToken"))
-
     outcome = await apns.push()
-
     assert outcome.reason == "APNs answered 429 TooManyProviderTokenUpdates"
     assert (outcome.retry_after_seconds, outcome.about_lane) == (1_200, True)
 
@@ -175,7 +173,6 @@ def test_a_clock_that_was_set_back_makes_a_new_one() -> None:
     tokens = ProviderTokens(KEY, "K", "T", clock)
     first = tokens.current()
     clock.advance(-MINUTE)
-
     assert tokens.current().text != first.text
     assert issued_at(tokens.current()) == WINDOW_MS // 1_000 - 40 * MINUTE
 

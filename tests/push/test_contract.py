@@ -107,14 +107,12 @@ async def test_the_log_left_out_and_a_browser_behind_http(tmp_path: Path, servic
     async with running_server(tmp_path, push_log=False, **vapid) as server:
         problem = (await PushClient(server).register(type="log")).problem(400)
         behind_http = await PushClient(server).register(type="webpush", token=services.subscription)
-
     assert problem["errors"][0]["detail"] == "is not a configured type: choose from webhook, webpush"
     assert pointers(behind_http.problem(400)) == ["#/token"]
 
 
 async def test_malformed_token_of_a_type_is_refused_without_quoting_it(connected: PushClient) -> None:
     tokens = {"fcm": "with a space", "apns": "0123", "webhook": "log:", "webpush": "not JSON"}
-
     for name, token in tokens.items():
         problem = (await connected.register(type=name, token=token)).problem(400)
         assert pointers(problem) == ["#/token"]

@@ -238,7 +238,6 @@ async def test_after_a_broken_connection_and_a_huge_answer_the_next_attempt_is_d
     fcm.service.script.append(reset)
     assert (await fcm.push()).verdict is Verdict.FAILED
     assert await fcm.push() == DELIVERED
-
     fcm.service.script.append(answered(200, "x" * 1_000_000))
     assert [await fcm.push() for _ in range(2)] == [DELIVERED, DELIVERED]
 

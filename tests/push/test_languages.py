@@ -68,7 +68,6 @@ def is_right_to_left(text: str) -> bool:
 @every_language
 def test_every_language_says_the_name_once_and_has_an_anonymous_form_that_is_whole(tag: str) -> None:
     with_name, anonymous = TEXTS[tag].with_name, TEXTS[tag].anonymous
-
     assert with_name.count(NAME) == request_text(tag, "Uniswap").count("Uniswap") == 1
     assert not set(sample(tag) + anonymous) & set("{}%\n")
     assert request_text(tag, "") == anonymous == anonymous.strip()

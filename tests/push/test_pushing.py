@@ -72,9 +72,7 @@ async def test_a_provider_that_fails_or_refuses_is_502_and_the_registration_stay
 ) -> None:
     await connected.register(type=channel, token=services.token(channel))
     services.next_answer(channel, failure)
-
     problem = (await connected.push()).problem(502)
-
     assert "503" not in str(problem["detail"])  # that is the operator's to know
     assert services.token(channel) not in str(problem)
     assert (await connected.push()).status == 200
@@ -124,7 +122,6 @@ async def test_a_webhook_is_signed_with_the_servers_secret(tmp_path: Path, recei
         push = PushClient(server)
         await push.register(type="webhook", token=receiver.url())
         await push.push()
-
     assert receiver.requests[0].headers["webhook-signature"].startswith("v1,")
 
 

@@ -41,9 +41,7 @@ async def test_a_registration_expires_unless_it_is_renewed(push: PushClient) -> 
         await push.register()
         push.clock.advance(_TTL - _MS)
         assert (await push.push()).status == 200
-
     push.clock.advance(_MS)
-
     (await push.push()).problem(404)
 
 

@@ -205,9 +205,7 @@ async def test_a_token_endpoint_that_hangs_is_given_up_for_all_waiters(pass_time
     fcm.service.token_script.append(hang)
     pushing = asyncio.create_task(push_many(fcm, 20))
     await until_asked(fcm, 1)
-
     await pass_time(30)
-
     assert await pushing == {Verdict.FAILED}
     assert fcm.service.token_requests == 1
 
@@ -313,11 +311,9 @@ def claims(authorization: str) -> dict[str, Any]:
 
 def test_each_service_has_a_token_that_names_it_the_end_and_the_subject() -> None:
     vapid = VapidIdentity(KEYS.private_key, SUBJECT)
-
     for service, days in ((SERVICE, 0), ("https://push.example.org", 0), (SERVICE, 0), (SERVICE, -1)):
         now_seconds = 1_800_000_000 + days * 86_400  # also of a clock that is set back
         authorization = vapid.authorization(service, now_seconds * 1_000)
-
         assert claims(authorization) == {"aud": service, "exp": now_seconds + 12 * HOUR, "sub": SUBJECT}
         assert authorization.endswith(f", k={KEYS.public_key}")
 
@@ -325,9 +321,7 @@ def test_each_service_has_a_token_that_names_it_the_end_and_the_subject() -> Non
 def test_every_service_gets_a_token_of_its_own() -> None:
     vapid = VapidIdentity(KEYS.private_key, SUBJECT)
     audiences = [f"https://push-{number}.example.net" for number in range(300)]
-
     first = [vapid.authorization(audience, NOW_MS) for audience in audiences]
-
     assert [claims(each)["aud"] for each in first] == audiences
     assert vapid.authorization(audiences[-1], NOW_MS + 1_000) == first[-1]
     assert vapid.authorization(audiences[0], NOW_MS + 1_000) != first[0]  # no longer remembered

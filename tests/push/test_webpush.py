@@ -94,7 +94,6 @@ async def test_a_token_is_shared_until_it_has_to_be_renewed(pushing: Pushing, cl
     for hours in (0, 10, 2, 24):
         clock.advance(hours * 3_600)
         assert await pushing.push() == DELIVERED
-
     first, kept, renewed, again = (push.headers["Authorization"] for push in pushing.service.accepted)
     assert first == kept
     assert len({kept, renewed, again}) == 3
@@ -115,7 +114,6 @@ async def test_a_subscription_with_another_key_is_refused_and_an_ended_one_gone(
 async def test_a_notice_that_is_too_large_is_refused_and_not_sent(pushing: Pushing) -> None:
     large = await pushing.push(replace(WEB_NOTICE, data={"more": "a" * 4_000}))
     long = await pushing.push(replace(WEB_NOTICE, body="ä" * 4_000))
-
     assert (large.verdict, long) == (Verdict.REFUSED, DELIVERED)
     (push,) = pushing.service.accepted
     assert len(push.body) in range(4_090, 4_097)
@@ -129,7 +127,6 @@ async def test_a_known_service_may_block(clock: ManualClock, is_known: bool, ver
         known = {service.origin: b"invalid JWT"} if is_known else KNOWN_SERVICES
         async with WebPushProvider(WEB_PUSH, clock, known_services=known) as provider:
             outcome = await provider.push(Browser().subscribe(service), WEB_NOTICE)
-
     assert (outcome.verdict, outcome.status) == (verdict, 401)
 
 
@@ -175,10 +172,8 @@ async def test_an_endpoint_that_is_not_connected_to(clock: ManualClock, service:
 
 async def test_credentials_and_capabilities_are_neither_logged_nor_shown(pushing: Pushing) -> None:
     pushing.service.script.extend([status(401), status(403), status(500), reset])
-
     with capture_logs() as logs:
         outcomes = [await pushing.push() for _ in range(5)]
-
     shown = repr((logs, outcomes, WEB_PUSH, pushing.provider))
     for secret in ("/push/", KEYS.private_key, "vapid t="):
         assert secret not in shown

@@ -34,7 +34,6 @@ def keys(**changes: Any) -> dict[str, Any]:
 
 def test_a_browsers_subscription_is_read() -> None:
     subscription = read_subscription(token())
-
     assert str(subscription.endpoint) == ENDPOINT
     assert subscription.origin == "https://push.example.net"
     assert subscription.receiver_key.export_key(format="raw") == BROWSER.point
