@@ -100,30 +100,29 @@ def test_published_addresses_get_their_capitals_and_one_in_the_wrong_case_is_not
 
 # RLP: the Yellow Paper's and the wiki's examples, round trips, and every encoding that is not the one.
 
-LOREM = b"Lorem ipsum dolor sit amet, consectetur adipisicing elit"
-# As ethereum.org's page on RLP and the tests of Ethereum's clients show them.
-EXAMPLES: list[tuple[rlp.Item, str]] = [
-    (b"dog", "83646f67"),
-    (b"", "80"),
-    ([], "c0"),
-    (b"\x00", "00"),
-    (b"\x7f", "7f"),
-    (b"\x80", "8180"),
-    ([[], [[]], [[], [[]]]], "c7c0c1c0c3c0c1c0"),
-    (LOREM, "b838" + LOREM.hex()),
-    ([b"a" * 54], "f7b6" + "61" * 54),
-    ([b"a" * 55], "f838b7" + "61" * 55),
-    (b"a" * 55, "b7" + "61" * 55),
-    (b"a" * 256, "b90100" + "61" * 256),
-    (b"a" * 65_536, "ba010000" + "61" * 65_536),
-]
 items = st.recursive(st.binary(max_size=70), lambda inner: st.lists(inner, max_size=6), max_leaves=30)
 
 
-@each_row(("item", "encoded"), EXAMPLES)
-def test_published_examples(item: rlp.Item, encoded: str) -> None:
-    assert rlp.encode(item).hex() == encoded
-    assert rlp.decode(bytes.fromhex(encoded)) == item
+def test_published_examples() -> None:
+    """As ethereum.org's page on RLP and the tests of Ethereum's clients show them."""
+    lorem = b"Lorem ipsum dolor sit amet, consectetur adipisicing elit"
+    examples: list[tuple[rlp.Item, str]] = [
+        (b"dog", "83646f67"),
+        (b"", "80"),
+        ([], "c0"),
+        (b"\x00", "00"),
+        (b"\x7f", "7f"),
+        (b"\x80", "8180"),
+        ([[], [[]], [[], [[]]]], "c7c0c1c0c3c0c1c0"),
+        (lorem, "b838" + lorem.hex()),
+        ([b"a" * 54], "f7b6" + "61" * 54),
+        ([b"a" * 55], "f838b7" + "61" * 55),
+        (b"a" * 55, "b7" + "61" * 55),
+        (b"a" * 256, "b90100" + "61" * 256),
+        (b"a" * 65_536, "ba010000" + "61" * 65_536),
+    ]
+    for item, encoded in examples:
+        assert (rlp.encode(item).hex(), rlp.decode(bytes.fromhex(encoded))) == (encoded, item)
 
 
 @given(items)

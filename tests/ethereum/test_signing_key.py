@@ -21,7 +21,6 @@ from bridge_server.ethereum.signing_key import (
     personal_message_hash,
     recover_address,
 )
-from tests.ethereum.vectors import key_of, raw_bytes, vectors
 from tests.support.rows import each_row
 
 BLOCK_BYTES = 136
@@ -85,18 +84,6 @@ def test_published_deterministic_signatures() -> None:
     made = {number: SigningKey(number.to_bytes(32)).sign(digest)[:64].hex() for number in signatures}
 
     assert made == signatures
-
-
-@each_row("vector", vectors("messages.json"))
-def test_messages_are_signed_as_another_implementation_signs_them(vector: dict[str, str]) -> None:
-    key = key_of(vector)
-    digest = personal_message_hash(raw_bytes(vector["message"]))
-
-    signature = key.sign(digest)
-
-    assert digest == raw_bytes(vector["digest"])
-    assert signature == raw_bytes(vector["signature"])
-    assert recover_address(digest, signature) == key.address
 
 
 @given(st.integers(1, ORDER - 1), digests)

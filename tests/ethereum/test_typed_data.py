@@ -84,13 +84,13 @@ def test_the_preimage_has_the_published_hashes_and_typed_data_is_kept_beside_it(
     assert read_typed_data(with_domain(None, {"name": "Ether Mail"})).chain_id is None
 
 
-@each_row("rest", [{}, {"message": {}}, {"message": {"amount": 1}}, {"message": None}])
-def test_with_the_primary_type_eip712domain_only_the_domain_is_signed(rest: dict[str, Any]) -> None:
-    types: dict[str, Any] = {"EIP712Domain": []}
-    typed_data = read_typed_data({"types": types, "primaryType": "EIP712Domain", "domain": {}, **rest})
-
-    assert typed_data.preimage == b"\x19\x01" + keccak256(keccak256(b"EIP712Domain()"))
-    assert typed_data.digest.hex() == "8d4a3f4082945b7879e2b55f181c31a77c8c0a464b70669458abbaaf99de4c38"
+def test_with_the_primary_type_eip712domain_only_the_domain_is_signed() -> None:
+    given: dict[str, Any] = {"types": {"EIP712Domain": []}, "primaryType": "EIP712Domain", "domain": {}}
+    messages: list[dict[str, Any]] = [{}, {"message": {}}, {"message": {"amount": 1}}, {"message": None}]
+    for rest in messages:
+        typed_data = read_typed_data({**given, **rest})
+        assert typed_data.preimage == b"\x19\x01" + keccak256(keccak256(b"EIP712Domain()"))
+        assert typed_data.digest.hex() == "8d4a3f4082945b7879e2b55f181c31a77c8c0a464b70669458abbaaf99de4c38"
 
 
 def test_an_independent_implementation_signs_the_same() -> None:

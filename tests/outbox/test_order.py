@@ -121,27 +121,26 @@ def destination(url: str, lane: str | None = None) -> str:
     return OutgoingMessage("message-1", url, b"{}", HOOK, lane=lane).destination
 
 
-@each_row(
-    ("url", "expected"),
-    [
-        ("https://example.com/hook?token=1", "https://example.com:443"),
-        ("http://example.com", "http://example.com:80"),
-        ("HTTPS://Example.COM:443/", "https://example.com:443"),
-        ("https://example.com:8443/a", "https://example.com:8443"),
-        ("https://example.com./", "https://example.com:443"),
-        ("https://user:password@example.com/", "https://example.com:443"),
-        ("https://bücher.example/", "https://xn--bcher-kva.example:443"),
-        ("http://[2001:DB8::1]/", "http://[2001:db8::1]:80"),
-        ("http://[2001:db8:0::1]:8080/", "http://[2001:db8::1]:8080"),
-        ("http://192.0.2.1:9000/", "http://192.0.2.1:9000"),
-        *((channel, channel.partition(":")[0]) for channel in ("fcm:token", "push:", "webpush:{}", "log:")),
-        *((url, UNREADABLE_DESTINATION) for url in ("", "hook", "//host/a", "http:///a", "http://[::1/")),
-        ("http://host:99999/", UNREADABLE_DESTINATION),
-    ],
-)
-def test_every_url_has_a_destination_in_one_spelling(url: str, expected: str) -> None:
-    assert destination(url) == expected
-    assert destination(url, lane="one lane") == "one lane"
+def test_every_url_has_a_destination_in_one_spelling() -> None:
+    destinations = {
+        "https://example.com/hook?token=1": "https://example.com:443",
+        "http://example.com": "http://example.com:80",
+        "HTTPS://Example.COM:443/": "https://example.com:443",
+        "https://example.com:8443/a": "https://example.com:8443",
+        "https://example.com./": "https://example.com:443",
+        "https://user:password@example.com/": "https://example.com:443",
+        "https://bücher.example/": "https://xn--bcher-kva.example:443",
+        "http://[2001:DB8::1]/": "http://[2001:db8::1]:80",
+        "http://[2001:db8:0::1]:8080/": "http://[2001:db8::1]:8080",
+        "http://192.0.2.1:9000/": "http://192.0.2.1:9000",
+    }
+    for channel in ("fcm:token", "push:", "webpush:{}", "log:"):
+        destinations[channel] = channel.partition(":")[0]
+    for url in ("", "hook", "//host/a", "http:///a", "http://[::1/", "http://host:99999/"):
+        destinations[url] = UNREADABLE_DESTINATION
+
+    assert {url: destination(url) for url in destinations} == destinations
+    assert {destination(url, lane="one lane") for url in destinations} == {"one lane"}
 
 
 @given(st.text(max_size=80) | st.text(max_size=80).map(lambda rest: f"http://{rest}"))

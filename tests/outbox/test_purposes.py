@@ -33,10 +33,6 @@ INSERT INTO push_registrations (topic, bridge, channel, url, lane, peer_name, la
 VALUES ('pushed', 'https://a.test', 'webhook', '{{url}}', NULL, 'Dapp', 'en', {_LATER}),
        ('other', 'https://a.test', 'webhook', '{{url}}', NULL, 'Dapp', 'en', {_LATER});
 """
-_OWE = """
-INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms)
-VALUES (?, ?, ?, ?, 5, 5)
-"""
 _BODIES: dict[str, object] = {
     "call": {"sessionId": "called", "callId": "c", "pushType": "log", "pushToken": "t", "dappName": "Dapp"},
     "topic": {"topic": "topic"},
@@ -91,7 +87,11 @@ async def test_a_receiver_of_older_rows_that_is_gone_loses_what_they_served(
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.executescript(_HELD.format(url=url))
         rows = [(name, f"http://127.0.0.1:{receiver.port}", url, body) for name, body in bodies.items()]
-        connection.executemany(_OWE, rows)
+        connection.executemany(
+            "INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms)"
+            " VALUES (?, ?, ?, ?, 5, 5)",
+            rows,
+        )
 
     async with running_server(data_dir, **OPEN) as server:
         await until_delivered(server)

@@ -7,13 +7,6 @@ import bridge_server.kit.fixtures.project
 import bridge_server.kit.fixtures.run
 from tests.support.server import ForkedServerProcess
 
-INI = """
-[pytest]
-asyncio_default_fixture_loop_scope = function
-filterwarnings = error
-addopts = --strict-markers --strict-config -p no:cacheprovider
-"""
-
 
 @pytest.fixture
 def forked_processes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,5 +17,12 @@ def forked_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def project_folder(pytester: pytest.Pytester) -> pytest.Pytester:
     """A folder for a test suite that uses the fixtures."""
-    pytester.makeini(INI)
+    pytester.makeini(
+        """
+        [pytest]
+        asyncio_default_fixture_loop_scope = function
+        filterwarnings = error
+        addopts = --strict-markers --strict-config -p no:cacheprovider
+        """
+    )
     return pytester

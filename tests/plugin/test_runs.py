@@ -16,7 +16,6 @@ from tests.support.server import server_process
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("forked_processes")
-PAGE = Path(__file__).parents[2] / "docs" / "test.md"
 
 
 def test_a_run_that_uses_no_fixture_imports_nothing_of_the_server(
@@ -307,17 +306,14 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def test_the_suite_of_the_page_passes(project_folder: pytest.Pytester) -> None:
-    (suite,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8").split("\n## ")[1], re.DOTALL)
+def test_the_suite_of_the_page_passes_and_every_fixture_is_there(project_folder: pytest.Pytester) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "test.md").read_text("utf-8")
+    (suite,) = re.findall(r"```python\n(.*?)```", page.split("\n## ")[1], re.DOTALL)
     project_folder.makepyfile(suite)
-
     run = project_folder.runpytest_inprocess("-p", "no:trio")
     run.assert_outcomes(passed=suite.count("def test_"))
 
-
-def test_every_fixture_is_on_the_page(project_folder: pytest.Pytester) -> None:
     shown = project_folder.runpytest_inprocess("-p", "no:trio", "--fixtures").stdout.str()
-
     fixtures = set(re.findall(r"^(bridge\w*) -- ", shown, re.MULTILINE))
-    assert fixtures == set(re.findall(r"^- `(bridge\w*)`: ", PAGE.read_text("utf-8"), re.MULTILINE))
+    assert fixtures == set(re.findall(r"^- `(bridge\w*)`: ", page, re.MULTILINE))
     assert len(fixtures) == 6
