@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
@@ -12,22 +11,20 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-import aiohttp
 import pytest
 from yarl import URL
 
-from bridge_server.kernel.clock import SystemClock
 from bridge_server.kit.testing.fake_node import hang, open_fake_node
 from bridge_server.kit.testing.server import environment_without_settings
-from bridge_server.settings.settings import Settings
-from tests.support.clock import ManualClock
+from tests.support.asking import METRICS_TOKEN, figure, until_waiting
 from tests.support.command import WatchedServer, server_from_shell, watched_server
 from tests.support.inbox_client import sign_in
 from tests.support.loads import UPGRADE, get
 from tests.support.loads import client as client_that_reads_nothing
 from tests.support.programs import fork_server
 from tests.support.rows import each_row
-from tests.support.server import RunningServer
+from tests.support.rpc_client import RpcClient
+from tests.support.server import RunningServer, reached
 from tests.support.waiting import eventually, until
 from tests.wallet.rig import ZERO_HASH, transaction
 
@@ -77,65 +74,34 @@ main()
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[WatchedServer]:
-    with watched_server(tmp_path, environment={"BRIDGE_METRICS_TOKEN": "open-sesame"}) as server:
-        yield server
+def watched(tmp_path: Path) -> Iterator[WatchedServer]:
+    with watched_server(tmp_path, environment={"BRIDGE_METRICS_TOKEN": METRICS_TOKEN}) as watched:
+        yield watched
 
 
 @pytest.fixture
-async def client(server: WatchedServer) -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(server.url) as client:
-        yield client
+async def server(watched: WatchedServer) -> AsyncIterator[RunningServer]:
+    async with reached(watched) as server:
+        yield server
 
 
-async def post(client: aiohttp.ClientSession, path: str, body: object = None) -> Any:
-    async with client.post(path, json=body) as response:
-        assert response.status == 200
-        return await response.json()
-
-
-async def poll(client: aiohttp.ClientSession, path: str) -> tuple[int, str]:
-    async with client.get(path, headers={"Prefer": "wait=25"}) as response:
+async def poll(server: RunningServer, path: str) -> tuple[int, str]:
+    async with server.client.get(server.url + path, headers={"Prefer": "wait=25"}) as response:
         return response.status, await response.text()
-
-
-async def called(client: aiohttp.ClientSession, payload: str = "sealed", count: int = 1) -> tuple[str, str]:
-    """A session with so many calls; its id, and that of the last call."""
-    session_id = (await post(client, "/session/new"))["sessionId"]
-    call = {"encryptionPayload": payload, "dappName": "Dapp"}
-    for _ in range(count):
-        made = await post(client, f"/session/{session_id}/call/new", call)
-    return session_id, made["callId"]
-
-
-def stored(folder: Path, query: str) -> list[Any]:
-    with closing(sqlite3.connect(folder / "data" / "bridge.sqlite3")) as connection:
-        return connection.execute(query).fetchall()
-
-
-async def counted(client: aiohttp.ClientSession, name: str, count: int) -> None:
-    """Return once the server's figure of this name is this."""
-
-    async def enough() -> bool:
-        headers = {"Authorization": "Bearer open-sesame"}
-        async with client.get("/metrics", headers=headers) as response:
-            return f"bridge_{name} {float(count)}" in await response.text()
-
-    await eventually(enough)
 
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def opens_connection(server: WatchedServer) -> Streams:
+async def connected(server: RunningServer) -> Streams:
     url = URL(server.url)
     return await asyncio.open_connection(url.host, url.port)
 
 
 @asynccontextmanager
-async def half_sent(server: WatchedServer, text: str) -> AsyncIterator[Streams]:
+async def half_sent(server: RunningServer, text: str) -> AsyncIterator[Streams]:
     """A connection on which somebody begins a request and then falls silent."""
-    reader, writer = await opens_connection(server)
+    reader, writer = await connected(server)
     try:
         writer.write(text.encode())
         await writer.drain()
@@ -146,24 +112,24 @@ async def half_sent(server: WatchedServer, text: str) -> AsyncIterator[Streams]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_every_long_poll_is_answered(
-    server: WatchedServer, client: aiohttp.ClientSession, number: int
+    watched: WatchedServer, server: RunningServer, number: int
 ) -> None:
-    session_id, call_id = await called(client)
-    empty_id = (await post(client, "/session/new"))["sessionId"]
+    session_id, empty_id = await server.open_session(), await server.open_session()
+    call_id = await server.request_call(session_id)
     paths = [f"/session/{session_id}", f"/call-status/{call_id}", f"/session/{empty_id}/calls"]
-    polls = [asyncio.create_task(poll(client, path)) for path in paths * 20]
-    await counted(client, "waiting_clients", 60)
-    assert await asyncio.to_thread(server.stop, number) == 0
+    polls = [asyncio.create_task(poll(server, path)) for path in paths * 20]
+    await until_waiting(server, 60)
+    assert await asyncio.to_thread(watched.stop, number) == 0
     assert await asyncio.gather(*polls) == [(204, ""), (204, ""), (200, "{}")] * 20
-    assert "Traceback" not in server.err_file.read_text("utf-8")
+    assert "Traceback" not in watched.err_file.read_text("utf-8")
 
 
 async def test_a_body_that_comes_soon_is_taken_and_half_sent_requests_keep_nobody(
-    server: WatchedServer, client: aiohttp.ClientSession, tmp_path: Path
+    watched: WatchedServer, server: RunningServer
 ) -> None:
     async def refuses() -> bool:
         try:
-            _, writer = await opens_connection(server)
+            _, writer = await connected(server)
         except ConnectionRefusedError:
             return True
         except ConnectionResetError:  # it was in the queue as the server closed its socket
@@ -171,7 +137,7 @@ async def test_a_body_that_comes_soon_is_taken_and_half_sent_requests_keep_nobod
         writer.close()
         return False
 
-    silent, soon = [(await post(client, "/session/new"))["sessionId"] for _ in range(2)]
+    silent, soon = await server.open_session(), await server.open_session()
     body = b'{"encryptionPayload":"' + b"x" * 60_000 + b'"}'
     head = f"HTTP/1.1\r\nHost: bridge\r\nContent-Length: {len(body)}\r\n"
     async with (
@@ -181,9 +147,9 @@ async def test_a_body_that_comes_soon_is_taken_and_half_sent_requests_keep_nobod
         half_sent(server, ""),
         half_sent(server, f"PUT /session/{soon} {head}\r\n{{") as (reader, writer),
     ):
-        polling = asyncio.create_task(poll(client, f"/session/{silent}"))
-        await counted(client, "waiting_clients", 1)
-        stopping = asyncio.create_task(asyncio.to_thread(server.stop, signal.SIGTERM))
+        polling = asyncio.create_task(poll(server, f"/session/{silent}"))
+        await until_waiting(server, 1)
+        stopping = asyncio.create_task(asyncio.to_thread(watched.stop, signal.SIGTERM))
         assert (await polling)[0] == 204  # it did not wait for the body
         await eventually(refuses)
         writer.write(body[1:])
@@ -194,16 +160,21 @@ async def test_a_body_that_comes_soon_is_taken_and_half_sent_requests_keep_nobod
     assert refused.startswith(b"HTTP/1.1 503 ")
     assert b"\r\nRetry-After: 1\r\n" in refused
     assert all(b"\r\nConnection: close\r\n" in each for each in (taken, refused))
-    assert "Traceback" not in server.err_file.read_text("utf-8")
-    lengths = dict(stored(tmp_path, "SELECT session_id, length(payload) FROM sessions"))
-    assert lengths == {silent: None, soon: 60_002}
+    assert "Traceback" not in watched.err_file.read_text("utf-8")
+    lengths = server.rows("SELECT session_id, length(payload) FROM sessions")
+    assert dict(lengths) == {silent: None, soon: 60_002}
 
 
-async def test_it_stops_whatever_clients_do(server: WatchedServer, client: aiohttp.ClientSession) -> None:
-    session_id, _ = await called(client, "x" * 60_000, 40)
+async def test_it_stops_whatever_clients_do(watched: WatchedServer, server: RunningServer) -> None:
+    async def holds() -> bool:
+        names = ("unread_connections", "inbox_streams", "sockets")
+        return [await figure(server, name) for name in names] == [4, 1, 1]
+
+    session_id = await server.open_session()
+    for _ in range(40):
+        await server.request_call(session_id, "x" * 60_000)
     path = f"/session/{session_id}/calls"
-    inbox = await sign_in(RunningServer(server.url, Settings(), ManualClock(SystemClock().now_ms()), client))
-    (authorization,) = (f"{name}: {value}" for name, value in inbox.headers.items())
+    (authorization,) = (f"{name}: {value}" for name, value in (await sign_in(server)).headers.items())
     with ExitStack() as stack:
         for said in (
             get(path), get(path, "Connection: close"), get(f"{path}?wait=25") * 20, get("/", *UPGRADE),
@@ -212,38 +183,33 @@ async def test_it_stops_whatever_clients_do(server: WatchedServer, client: aioht
         ):  # fmt: skip
             port = URL(server.url).port or 0
             stack.enter_context(client_that_reads_nothing(port, "127.0.0.1", said))
-        for name, count in (("unread_connections", 4), ("inbox_streams", 1), ("sockets", 1)):
-            await counted(client, name, count)
-
-        assert await asyncio.to_thread(server.stop, signal.SIGTERM) == 0
-    assert "Traceback" not in server.err_file.read_text("utf-8")
+        await eventually(holds)
+        assert await asyncio.to_thread(watched.stop, signal.SIGTERM) == 0
+    assert "Traceback" not in watched.err_file.read_text("utf-8")
 
 
 async def test_a_draining_server_answers_on_and_says_that_it_is_not_ready(tmp_path: Path) -> None:
-    environment = {"BRIDGE_DRAIN_SECONDS": "600"}
-    with watched_server(tmp_path, environment=environment) as server:
-        async with aiohttp.ClientSession(server.url) as client:
-            session_id = (await post(client, "/session/new"))["sessionId"]
-            polling = asyncio.create_task(poll(client, f"/session/{session_id}"))
-            server.process.send_signal(signal.SIGTERM)
+    with watched_server(tmp_path, environment={"BRIDGE_DRAIN_SECONDS": "600"}) as watched:
+        async with reached(watched) as server:
 
             async def refuses() -> bool:
-                async with client.get("/readyz") as response:
-                    return response.status == 503 and "The server stops" in await response.text()
-
-            await eventually(refuses)
-            async with client.get("/livez") as response:
-                assert response.status == 200
-            assert (await post(client, "/session/new"))["sessionId"]
-            assert not polling.done()
+                status, text = await poll(server, "/readyz")
+                return status == 503 and "The server stops" in text
 
             async def ends() -> bool:
-                server.process.send_signal(signal.SIGTERM)  # one that follows at once counts as the first
+                watched.process.send_signal(signal.SIGTERM)  # one that follows at once counts as the first
                 return polling.done()
 
+            session_id = await server.open_session()
+            polling = asyncio.create_task(poll(server, f"/session/{session_id}"))
+            watched.process.send_signal(signal.SIGTERM)
+            await eventually(refuses)
+            assert (await poll(server, "/livez"))[0] == 200
+            assert await server.open_session()
+            assert not polling.done()
             await eventually(ends)
             assert (await polling)[0] == 204
-            assert await asyncio.to_thread(server.process.wait, 60) == 0
+            assert await asyncio.to_thread(watched.process.wait, 60) == 0
 
 
 def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
@@ -253,10 +219,7 @@ def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @each_row("loop", ["asyncio", "uvloop"])
-@each_row(
-    "command",
-    ["serve --data-dir data --port 0", "dev --port 0", "wallet --listen 127.0.0.1:0"],
-)
+@each_row("command", ["serve --data-dir data --port 0", "dev --port 0", "wallet --listen 127.0.0.1:0"])
 def test_signals_while_the_process_exits_change_nothing(tmp_path: Path, loop: str, command: str) -> None:
     ready_file = tmp_path / "ready"
     variables = {**environment_without_settings(), "TMPDIR": str(tmp_path)}
@@ -284,15 +247,16 @@ async def test_sends_that_wait_for_a_silent_node_are_answered_and_stored(tmp_pat
     async with open_fake_node() as node:
         node.at("eth_gasPrice", *[hang] * 100)
         environment = {"BRIDGE_NODE_URL": node.url, "BRIDGE_DEV_ACCOUNTS": "true"}
-        with watched_server(tmp_path, environment=environment) as server:
-            async with aiohttp.ClientSession(server.url) as client:
-                asking = [asyncio.create_task(post(client, "/rpc", body)) for body in (sends, *sends)]
+        with watched_server(tmp_path, environment=environment) as watched:
+            async with reached(watched) as server:
+                wallet = RpcClient(server)
+                asking = [asyncio.create_task(wallet.send(document)) for document in (sends, *sends)]
                 await node.asked("eth_gasPrice")
-                assert await asyncio.to_thread(server.stop, signal.SIGTERM) == 0
+                assert await asyncio.to_thread(watched.stop, signal.SIGTERM) == 0
                 [batch, *alone] = await asyncio.gather(*asking)
 
     assert [answer["result"] for answer in [*batch, *alone]] == [ZERO_HASH] * 20
-    assert stored(tmp_path, "SELECT count(*) FROM wallet_transactions") == [(20,)]
+    assert server.rows("SELECT count(*) FROM wallet_transactions") == [(20,)]
 
 
 def test_an_idle_server_stops_at_ctrl_c(tmp_path: Path) -> None:
