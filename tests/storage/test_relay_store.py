@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,20 +17,12 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.signals import Key
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.outbox import topics
+from bridge_server.relay import models
 from bridge_server.relay import store as relay_sql
-from bridge_server.relay.models import (
-    CallId,
-    CallNotFoundError,
-    Keep,
-    Payload,
-    SessionId,
-    SessionNotFoundError,
-    SessionUpdate,
-    StoredCall,
-)
+from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall
 from bridge_server.relay.service import relay_sweeps
 from bridge_server.relay.store import RelayStore, RelaySweepStore
-from bridge_server.storage.database import NO_TURNS, Database, Result, Transaction, Turns, Value
+from bridge_server.storage.database import Database, Transaction, Value
 from bridge_server.storage.postgres.statements import swept, translated
 from tests.support.clock import ManualClock
 from tests.support.postgres import PostgresServer, connected
@@ -38,23 +31,17 @@ from tests.support.waiting import eventually
 from tests.support.waiting import turns as turn
 
 
-class Interrupted:
+def interrupted(database: Database, before: Callable[[int], Awaitable[None]]) -> Any:
     """A database that does something else before each transaction, which has a number."""
+    numbers = count(1)
 
-    def __init__(self, database: Database, before: Callable[[int], Awaitable[None]]) -> None:
-        self._database = database
-        self._before = before
-        self._numbers = count(1)
-        self.takes_turns = database.takes_turns
-        self.is_busy = self.is_full = False
-        self.require_room = database.require_room
-        self.read, self.look_up = database.read, database.look_up
+    async def transaction(begin: Callable[[], Transaction[Any]], **options: Any) -> Any:
+        await before(next(numbers))
+        return await database.transaction(begin, **options)
 
-    async def transaction(
-        self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
-    ) -> Result:
-        await self._before(next(self._numbers))
-        return await self._database.transaction(begin, adds=adds, turns=turns)
+    own = {"transaction": transaction, "is_busy": False, "is_full": False}
+    kept = ("takes_turns", "require_room", "read", "look_up")
+    return SimpleNamespace(**own, **{name: getattr(database, name) for name in kept})
 
 
 PAYLOAD = Payload(b'"sealed"')
@@ -91,7 +78,7 @@ async def test_a_new_session_has_no_calls_of_an_ended_one(rooms: Database, store
 
     assert (await store.pending_calls(new, 5_000)).calls == ()
     assert await counts() == [1, 1]
-    with pytest.raises(CallNotFoundError):
+    with pytest.raises(models.CallNotFoundError):
         await store.status(call_id, 5_000)
     await sweep(store, 9_000)
     assert await counts() == [0, 0]
@@ -105,14 +92,14 @@ async def test_a_session_renewed_after_it_expired_is_kept(rooms: Database, store
 
     async def prolong(_: int) -> None:  # by requests that were on their way when the session expired
         await store.update_session(
-            session_id, SessionUpdate(PAYLOAD, Keep.KEEP), now_ms=0, expires_at_ms=9_000
+            session_id, models.SessionUpdate(PAYLOAD, models.Keep.KEEP), now_ms=0, expires_at_ms=9_000
         )
 
     async def answer(_: int) -> None:
         await store.set_status(call_id, PAYLOAD, now_ms=0, expires_at_ms=9_000)
 
-    calls = await RelaySweepStore(Interrupted(rooms, answer)).sweep_calls(5_000, 0, 10, 10)
-    sessions = await RelaySweepStore(Interrupted(rooms, prolong)).sweep_sessions(5_000, 0, 10, 10)
+    calls = await RelaySweepStore(interrupted(rooms, answer)).sweep_calls(5_000, 0, 10, 10)
+    sessions = await RelaySweepStore(interrupted(rooms, prolong)).sweep_sessions(5_000, 0, 10, 10)
 
     assert (calls.deleted, sessions.deleted) == (0, 0)
     assert (await store.status(call_id, 5_000)).payload == PAYLOAD
@@ -211,8 +198,8 @@ async def test_polls_end_though_writes_fail(rooms: Database, store: RelayStore, 
             raise UnavailableError("Nothing was stored: the disk is full.")
 
     with suppress(UnavailableError):
-        await RelayStore(Interrupted(rooms, fail_midway)).delete_session(SESSION, now_ms=0)
+        await RelayStore(interrupted(rooms, fail_midway)).delete_session(SESSION, now_ms=0)
 
-    with pytest.raises(SessionNotFoundError):
+    with pytest.raises(models.SessionNotFoundError):
         await store.session(SESSION, now_ms=0)
     assert {key for kind, key in heard if kind == "status"} == set(CALLS)

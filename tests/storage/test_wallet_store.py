@@ -7,15 +7,9 @@ import pytest
 
 from bridge_server.kernel.errors import ConflictError, UnavailableError
 from bridge_server.storage.database import Database
-from bridge_server.wallet.models import (
-    Address,
-    Caller,
-    SendRequest,
-    SignedTransaction,
-    StoredTransaction,
-    TransactionId,
-    TransactionState,
-)
+from bridge_server.wallet.models import Address, Caller, SendRequest, SignedTransaction, StoredTransaction
+from bridge_server.wallet.models import TransactionId as Id
+from bridge_server.wallet.models import TransactionState as State
 from bridge_server.wallet.transactions.states import TransactionEvent
 from bridge_server.wallet.transactions.store import TransactionStore
 
@@ -30,7 +24,7 @@ def store(rooms: Database) -> TransactionStore:
 
 
 def request(name: str, sender: Address = ALICE) -> SendRequest:
-    return SendRequest(TransactionId(name), sender, f'{{"name":"{name}"}}'.encode(), 0, CALLER)
+    return SendRequest(Id(name), sender, f'{{"name":"{name}"}}'.encode(), 0, CALLER)
 
 
 def signed(name: str, nonce: int, chain_id: int = CHAIN) -> SignedTransaction:
@@ -53,7 +47,7 @@ async def reserve(
 
 
 async def stored_as(store: TransactionStore, *names: str) -> list[StoredTransaction]:
-    found = [await store.get(TransactionId(name)) for name in names]
+    found = [await store.get(Id(name)) for name in names]
     return [each for each in found if each is not None]
 
 
@@ -61,14 +55,14 @@ async def nonces(store: TransactionStore, *names: str) -> list[int]:
     return [each.signed.nonce for each in await stored_as(store, *names) if each.signed is not None]
 
 
-async def states(store: TransactionStore, *names: str) -> list[tuple[TransactionState, str | None]]:
+async def states(store: TransactionStore, *names: str) -> list[tuple[State, str | None]]:
     return [(each.state, each.error) for each in await stored_as(store, *names)]
 
 
 async def send(store: TransactionStore, *names: str) -> None:
     for name in names:
         await reserve(store, name)
-        await store.accept(TransactionId(name), 1)
+        await store.accept(Id(name), 1)
 
 
 async def test_gaps_are_filled_first_for_each_account_and_chain(store: TransactionStore) -> None:
@@ -96,12 +90,12 @@ async def test_a_failure_to_sign_leaves_nothing_behind(store: TransactionStore) 
 async def test_a_queued_transaction_is_signed_once(store: TransactionStore) -> None:
     queued = await store.keep(request("one"), None, None, 5)
     assert [queued] == await stored_as(store, "one")
-    assert (queued.state, queued.chain_id, queued.signed) == (TransactionState.QUEUED, None, None)
-    await store.postpone({TransactionId("one"): 9}, "away")
+    assert (queued.state, queued.chain_id, queued.signed) == (State.QUEUED, None, None)
+    await store.postpone({Id("one"): 9}, "away")
 
     await reserve(store, "one", due_at_ms=20)
     (now,) = await stored_as(store, "one")
-    assert (now.state, now.signed, now.chain_id) == (TransactionState.SIGNED, signed("one", 0), CHAIN)
+    assert (now.state, now.signed, now.chain_id) == (State.SIGNED, signed("one", 0), CHAIN)
     assert (now.attempts, now.next_attempt_at_ms, now.error) == (1, 20, None)
 
     with pytest.raises(ConflictError):
@@ -111,11 +105,11 @@ async def test_a_queued_transaction_is_signed_once(store: TransactionStore) -> N
 
 async def test_a_refused_nonce_is_free_and_the_refusal_stays(store: TransactionStore) -> None:
     await reserve(store, "one")
-    await store.refuse(TransactionId("one"), "no funds", 10)
+    await store.refuse(Id("one"), "no funds", 10)
     await reserve(store, "two")
-    await store.accept(TransactionId("one"), 11)
+    await store.accept(Id("one"), 11)
     assert await nonces(store, "two") == [0]
-    assert await states(store, "one") == [(TransactionState.REFUSED, "no funds")]
+    assert await states(store, "one") == [(State.REFUSED, "no funds")]
 
 
 async def test_an_accepted_transaction_replaces_others_with_its_nonce(store: TransactionStore) -> None:
@@ -123,22 +117,22 @@ async def test_an_accepted_transaction_replaces_others_with_its_nonce(store: Tra
     await reserve(store, "second", 0)
     await reserve(store, "bystander", 1)
     await reserve(store, "stranger", 0, sender=BOB)
-    await store.accept(TransactionId("second"), 2)
+    await store.accept(Id("second"), 2)
 
     found = await stored_as(store, "first", "second", "bystander", "stranger")
     assert [each.state for each in found] == [
-        TransactionState.REPLACED,
-        TransactionState.SENT,
-        TransactionState.SIGNED,
-        TransactionState.SIGNED,
+        State.REPLACED,
+        State.SENT,
+        State.SIGNED,
+        State.SIGNED,
     ]
 
 
 async def test_a_transaction_does_not_replace_itself(store: TransactionStore) -> None:
     for name in ("first", "again"):
         await store.keep(request(name), CHAIN, signed("same", 0), 0)
-        await store.accept(TransactionId(name), 1)
-    assert await states(store, "first", "again") == [(TransactionState.SENT, None)] * 2
+        await store.accept(Id(name), 1)
+    assert await states(store, "first", "again") == [(State.SENT, None)] * 2
 
 
 async def test_transactions_are_moved_unless_their_state_has_changed(store: TransactionStore) -> None:
@@ -151,9 +145,9 @@ async def test_transactions_are_moved_unless_their_state_has_changed(store: Tran
 
     moved = await stored_as(store, *names)
     assert await states(store, *names) == [
-        (TransactionState.REPLACED, "another"),
-        (TransactionState.MINED, None),
-        (TransactionState.FORGOTTEN, "set back"),
+        (State.REPLACED, "another"),
+        (State.MINED, None),
+        (State.FORGOTTEN, "set back"),
     ]
     await store.move(moved[1:2], TransactionEvent.MINE, "again", 9)
     await store.move(moved[1:2], TransactionEvent.DROP, "dropped", 9)

@@ -18,8 +18,6 @@ from bridge_server.storage.postgres import processes as processes_module
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.processes import (
     LeasedDestinations,
-    OutsideCommits,
-    Processes,
     Role,
     opened_with_wake_ups,
     sweeper_hold,
@@ -314,9 +312,9 @@ async def test_commits_of_commands_are_seen_and_those_of_servers_are_not(postgre
     url = await notes_url(postgres)
     server, other, command = (PostgresDatabase(url, Events(), {}) for _ in range(3))
     async with server.opened(), other.opened(), command.opened():
-        await Processes(server).announce("http://server")
-        await Processes(other).announce("http://other")
-        outside = OutsideCommits(server)
+        await processes_module.Processes(server).announce("http://server")
+        await processes_module.Processes(other).announce("http://other")
+        outside = processes_module.OutsideCommits(server)
         assert not await outside.have_come()
 
         for number in range(3):

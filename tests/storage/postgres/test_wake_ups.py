@@ -18,15 +18,7 @@ from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.postgres import announcing as bell_module
 from bridge_server.storage.postgres import listening as ear_module
-from bridge_server.storage.postgres.announcing import (
-    ANYTHING,
-    CHANNEL,
-    MOST_BYTES,
-    Bell,
-    UnreadableRingError,
-    read_ring,
-    write_ring,
-)
+from bridge_server.storage.postgres.announcing import CHANNEL, Bell, read_ring, write_ring
 from bridge_server.storage.postgres.connection import COMMITS_EARLY, connect
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.listening import Ear, Ledger
@@ -169,16 +161,18 @@ def test_a_ring_brings_its_events_whole_and_in_order(events: list[list[str]], si
 
     rings = [read_ring(payload) for payload in payloads]
     brought = [event for ring in rings for event in ring.events]
-    assert all(len(payload.encode()) <= MOST_BYTES for payload in payloads)
+    assert all(len(payload.encode()) <= bell_module.MOST_BYTES for payload in payloads)
     for event, instead in zip(events, brought, strict=True):
-        assert instead == event or (instead == ANYTHING and len(orjson.dumps(event)) > MOST_BYTES - 100)
+        assert instead == event or (
+            instead == bell_module.ANYTHING and len(orjson.dumps(event)) > bell_module.MOST_BYTES - 100
+        )
     assert {(ring.process, ring.lane, ring.since) for ring in rings} == {(7, 1, since)}
     assert [ring.until for ring in rings] == [since] * (len(rings) - 1) + [since + more]
 
 
 def test_a_payload_of_another_format_is_refused() -> None:
     for payload in ("", "no JSON", "{}", "[]", "[1, 0, 1, 2]", '[1, 0, "1", 2, []]', "7"):
-        with pytest.raises(UnreadableRingError):
+        with pytest.raises(bell_module.UnreadableRingError):
             read_ring(payload)
 
 
