@@ -18,12 +18,6 @@ from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import WebhookReceiver
 
 
-class ClockWithoutTicks(ManualClock):
-    """Nothing that looks at it again and again does so within a test: what becomes due must be woken."""
-
-    tick_seconds = 3_600.0
-
-
 @dataclass(frozen=True, slots=True)
 class Controlled:
     """A server in test mode."""
@@ -47,16 +41,15 @@ class Controlled:
 
 @asynccontextmanager
 async def controlling(data_dir: Path, **settings: Any) -> AsyncIterator[Controlled]:
-    """A server in test mode with these settings; webhooks may lead to this machine."""
+    """A server in test mode with these settings; webhooks may lead to this machine.
+
+    Nothing that looks at its clock again and again does so within a test: what becomes due must be woken.
+    """
+    clock = ManualClock()
+    clock.tick_seconds = 3_600.0
+    usual = {"test": True, "allow_private_webhooks": True, "metrics_token": METRICS_TOKEN}
     async with (
-        running_server(
-            data_dir,
-            ClockWithoutTicks(),
-            test=True,
-            allow_private_webhooks=True,
-            metrics_token=METRICS_TOKEN,
-            **settings,
-        ) as server,
+        running_server(data_dir, clock, **usual, **settings) as server,
         Control(server.url, server.test_token or "") as control,
     ):
         yield Controlled(server, control)

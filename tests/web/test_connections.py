@@ -119,21 +119,15 @@ async def test_a_connection_that_asks_nothing_in_its_time_is_closed() -> None:
         assert server.connections.silent == 3
 
 
-async def until_all_were_judged(stack: ExitStack, server: Guarded) -> None:
-    """Return once every connection that was open before has been looked at for its silence."""
-    known = server.connections.open
-    latest = stack.enter_context(client(server.port))
-    await server.until_known(known + 1)
-    server.limits.head_seconds = 0.01
-    assert await everything_from(latest) == b""  # the last one to be closed
-
-
 async def test_a_connection_that_has_asked_once_may_be_silent_for_longer_and_one_that_waits_is_not() -> None:
     holding = Holding()
     async with guarded(holding.answer) as server:
         with ExitStack() as stack:
             idle, waiting = await asked_once(stack, server, SOMEBODY), await held(stack, server)
-            await until_all_were_judged(stack, server)
+            [latest] = open_from(stack, server, SOMEBODY, 1)
+            await server.until_known(3)
+            server.limits.head_seconds = 0.01
+            assert await everything_from(latest) == b""  # all that were open before it have been looked at
             holding.let_go.set()
             idle.sendall(get("/", "Connection: close"))
             for connection in (idle, waiting):

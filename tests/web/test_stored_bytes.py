@@ -123,16 +123,16 @@ async def test_each_address_has_a_bucket_for_both_generations(server: RunningSer
 
 
 async def test_all_clients_together_have_a_bucket_and_the_exempt_are_among_them(tmp_path: Path) -> None:
-    async with running_server(
-        tmp_path / "data", payload_bytes_per_address=100, payload_bytes_in_all=1_000
-    ) as server:
-        bridge = BridgeClient(server)
+    limits = {"payload_bytes_per_address": 500, "payload_bytes_in_all": 1_000}
+    async with limited(tmp_path / "data", quota_exempt=(OTHER,), **limits) as server:
         session_id = await server.open_session()
-        assert (await bridge.update(session_id, "x" * 898)).status == 200
-        refused = await bridge.update(session_id, "x" * 198)
-        assert "1000 all payload bytes" in refused.problem(429)["detail"]
-        assert refused.headers["Retry-After"] == "360"
-        assert (await bridge.update(session_id, "x" * 98)).status == 200
+        assert (await put(server, session_id, 900, OTHER)).status == 200
+        refused = [await put(server, session_id, 200, address) for address in (OTHER, ADDRESS)]
+        for answer in refused:
+            assert "1000 all payload bytes" in answer.problem(429)["detail"]
+            assert answer.headers["Retry-After"] == "360"
+        taken = await put(server, session_id, 100)
+        assert (left(refused[1]), taken.status, left(taken)) == ("r=500", 200, "r=400")
 
 
 async def test_the_webhooks_of_a_call_are_charged_to_its_client(server: RunningServer) -> None:
@@ -168,16 +168,6 @@ async def test_a_payload_that_is_not_stored_costs_nothing(tmp_path: Path) -> Non
         renewed = await send(server, "POST", "/subscribe", hook % 1)
         size = len("a" + "https://example.org/1")
         assert f'"subscription-bytes";r={64 * 2**20 - 2 * size};' in renewed.headers["RateLimit"]
-
-
-async def test_a_refusal_for_all_spends_nothing_of_the_address(tmp_path: Path) -> None:
-    async with limited(tmp_path / "data", payload_bytes_in_all=500) as server:
-        session_id = await server.open_session()
-        assert (await put(server, session_id, 400)).status == 200
-        refused = await put(server, session_id, 200)
-        last = await put(server, session_id, 100)
-        assert (refused.status, left(refused)) == (429, "r=600")
-        assert (last.status, left(last)) == (200, "r=500")
 
 
 async def test_subscriptions_have_a_bucket_of_their_own_for_as_long_as_they_live(tmp_path: Path) -> None:
