@@ -48,8 +48,6 @@ async def test_buckets_that_are_full_again_are_swept_in_slices(rooms: Database) 
     assert await store.load(now_us=0) == [left]
 
 
-# The accounts' buckets in SQL, against those in memory.
-
 NOW = 1_800_000_000_000_000
 ACCOUNTS = ["a:b:1", "a:b:2", "a:b:3", "a:b:4"]
 PUBLISHER = Publisher(Project(1, ProjectId("p"), "App", 0, None, None), b"digest")
@@ -168,8 +166,6 @@ def test_limits_of_accounts_agree_with_the_model_also_when_full_buckets_are_forg
 
     loop.run(compare())
 
-
-# Token buckets that two processes spend from: exact, by the arithmetic of the buckets in memory.
 
 HOUR_US = 3_600_000_000
 LIMITS = (

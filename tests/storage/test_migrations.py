@@ -123,8 +123,6 @@ def test_an_upgraded_schema_is_sound_and_a_new_one(file: Path, chain: Callable[[
     assert ask(file, "PRAGMA integrity_check") == [("ok",)]
 
 
-# PostgreSQL's schema is made once, whichever process comes first, and never by a program that is too old.
-
 NOTES = Migration(1, "0001_notes.sql", "-- oldest program: 1\nCREATE TABLE notes (name TEXT PRIMARY KEY);")
 COLOURS = Migration(2, "0002_colours.sql", "ALTER TABLE notes ADD COLUMN colour TEXT;")
 BROKEN = Migration(3, "0003_broken.sql", "CREATE TABLE colours (); INSERT INTO nowhere VALUES (1);")
@@ -177,8 +175,6 @@ async def test_a_database_with_tables_of_its_own_is_left_alone(bare: Any) -> Non
         await migrate_postgres(bare)
     assert await tables_in_postgres(bare) == {"sessions"}
 
-
-# The schemas of both databases are one schema but for what is listed here.
 
 _OF_SEVERAL_PROCESSES = {"outbox_lanes", "processes", "roles", "schema_versions"}
 

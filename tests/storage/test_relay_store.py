@@ -105,9 +105,6 @@ async def test_a_session_renewed_after_it_expired_is_kept(rooms: Database, store
     assert (await store.status(call_id, 5_000)).payload == PAYLOAD
 
 
-# A sweep of PostgreSQL spares a row that another process prolongs or answers at that moment.
-
-
 async def until_waiting(watching: Any) -> None:
     """Return once a statement waits for the lock of another."""
     waiting = "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
@@ -163,8 +160,6 @@ def test_another_statement_is_no_sweep() -> None:
     with pytest.raises(ValueError, match="is no sweep"):
         swept("DELETE FROM a WHERE b = ?")
 
-
-# Ending a session answers every poll for it, whatever becomes of the deleting client.
 
 SESSION = SessionId("session")
 CALLS = [CallId(f"call-{number}") for number in range(3)]

@@ -172,9 +172,6 @@ async def test_opening_and_closing_may_be_cancelled_any_time(file: Path, events:
         assert await database.transaction(put("b", "text")) == "text"
 
 
-# Look-ups: at once on the event loop's own thread, unless they would hold it up.
-
-
 @pytest.fixture
 async def looking(database: SqliteDatabase) -> SqliteDatabase:
     for _ in range(20):

@@ -40,9 +40,6 @@ async def is_ready(server: RunningServer) -> bool:
     return (await ask(server, "GET", "/readyz")).status == 200
 
 
-# A file that another program holds
-
-
 async def test_a_locked_file_is_503_and_stores_nothing(impatient: None, tmp_path: Path) -> None:
     async with running_server(tmp_path / "data") as server:
         bridge = BridgeClient(server)
@@ -83,9 +80,6 @@ async def test_a_server_with_a_locked_database_stops(impatient: None, tmp_path: 
             (await ask(server, "POST", "/session/new", b"x" * 300_000)).problem(413)
 
 
-# A file that is deleted, or replaced
-
-
 SPOILED: dict[str, Callable[[Path], object]] = {
     "deleted": Path.unlink,
     "log deleted": lambda file: file.with_name(f"{file.name}-wal").unlink(),
@@ -119,8 +113,6 @@ async def test_readiness_is_lost_without_a_write_and_comes_back_with_the_file(se
     assert (await write(server)).status == 200
     assert await is_ready(server)
 
-
-# A file that may have so many bytes
 
 LIMIT = 2_000_000
 HOUR_SECONDS = 3_600.0

@@ -26,8 +26,6 @@ from tests.support.postgres import connected
 from tests.support.proxies import CuttingProxy
 from tests.support.waiting import eventually
 
-# A kept connection whose end asyncpg keeps to itself is replaced, as any other.
-
 NAME = "bridge-server/kept"
 
 
@@ -134,9 +132,6 @@ async def test_all_that_were_dropped_are_ended_not_only_the_last(url: str) -> No
 
         await link.end_former(link.wire)
         await eventually(is_ended)
-
-
-# What a frozen process has left in the database is ended by the others.
 
 
 async def test_the_ear_of_a_silent_process_and_its_transactions_are_ended_and_nothing_else(url: str) -> None:

@@ -30,9 +30,6 @@ from tests.support.drivers import notes_url
 from tests.support.postgres import PostgresServer, connected
 from tests.support.waiting import eventually
 
-# A destination of the outbox is one process's at a time. A process is a database of its own here.
-
-
 HOOK, OTHER = "https://hook.example:443", "fcm"
 LEASE_SECONDS, DELIVERY_SECONDS = 60.0, 40.0
 
@@ -120,8 +117,6 @@ async def test_a_destination_not_in_use_is_given_up(url: str, monkeypatch: pytes
             assert process.leases.tenure(OTHER)
         assert await leased() == []
 
-
-# A role is one process's at a time, and what a former holder writes is refused.
 
 ALICE = Address("0x" + "a1" * 20)
 
@@ -247,9 +242,6 @@ async def test_resources_that_do_not_open_are_tried_again(url: str, monkeypatch:
         assert process.failures == []
 
 
-# Of several processes one sweeps at a time, whatever happens to the one that does.
-
-
 @pytest.fixture
 async def sweepers(url: str) -> AsyncIterator[Sequence[PostgresDatabase]]:
     async with AsyncExitStack() as stack:
@@ -303,9 +295,6 @@ async def test_a_process_without_connection_loses_the_hold(sweepers: Sequence[Po
 
 async def test_a_process_that_hears_no_others_does_not_sweep(database: PostgresDatabase) -> None:
     assert not await may_sweep(database)
-
-
-# A server looks again for what the operator's commands have committed, and not for what servers have.
 
 
 async def test_commits_of_commands_are_seen_and_those_of_servers_are_not(postgres: PostgresServer) -> None:

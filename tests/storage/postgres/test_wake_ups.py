@@ -149,8 +149,6 @@ async def test_behind_a_pooler_that_swallows_listen_the_ledger_wakes_and_a_troub
     assert reader.heard == []
 
 
-# Rings: whole events in payloads that PostgreSQL takes.
-
 TEXTS_OF_EVENTS = st.builds(lambda text, times: text * times, st.text(max_size=5), st.integers(0, 600))
 EVENTS = st.lists(st.lists(TEXTS_OF_EVENTS, min_size=1, max_size=3), max_size=30)
 
