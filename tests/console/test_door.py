@@ -65,7 +65,7 @@ async def test_a_form_of_another_page_or_session_changes_nothing(console: Consol
     sound = {**fields, "form_token": await console.form_token()}
     assert (await ConsoleClient(console.server).post(PROJECTS, sound)).status == 401
 
-    await console.page(f"{PROJECTS}/forged", 404)
+    await console.page(f"{PROJECTS}/forged", status=404)
     own = {"Origin": console.server.url, "Sec-Fetch-Site": "same-origin"}
     assert (await console.send(PROJECTS, "create", own, name="Own", project_id="own")).status == 303
 
@@ -77,7 +77,7 @@ async def test_a_body_that_is_no_form_and_an_unknown_change_are_refused(console:
     no_text = await ask(console.server, "POST", PROJECTS, b"do=\xff", console.cookie, content_type=FORM)
 
     assert (json.status, many.status, no_text.status) == (415, 400, 400)
-    check_texts(await console.refused(PROJECTS, "explode"), "no such change")
+    await console.refused(PROJECTS, "explode", "no such change")
     (await console.post(PROJECTS, {"form_token": "x" * 2**18})).problem(413)
 
 
@@ -88,8 +88,8 @@ async def test_static_files_are_kept_for_long_and_found_by_their_digest(console:
 
     assert answer.headers["Content-Type"] == "text/css; charset=utf-8"
     assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
-    await console.page("/console/static/pages.css", 404)
-    await console.page("/console/static/..%2fhandlers.py", 404)
+    await console.page("/console/static/pages.css", status=404)
+    await console.page("/console/static/..%2fhandlers.py", status=404)
 
 
 @pytest.mark.own_server
@@ -105,14 +105,14 @@ async def test_a_link_signs_in_with_a_cookie_of_one_host(server: RunningServer, 
         answer.headers["Set-Cookie"],
     )
     first = (await browser.get("/console")).headers["Location"]
-    check_texts(await browser.page(first), f'<li><a href="{first}" aria-current="page">')
+    await browser.page(first, f'<li><a href="{first}" aria-current="page">')
 
     other = ConsoleClient(server)
     answer = await other.get(await new_link(server), headers={"Sec-Fetch-Site": "cross-site"})
     # After a redirect from another site, a browser would not send the cookie that is SameSite=Strict.
     assert answer.status == 200
     check_texts(answer.body.decode(), '<meta http-equiv="refresh" content="0; url=/console">')
-    check_texts(await other.page(PROJECTS), "Projects")
+    await other.page(PROJECTS, "Projects")
 
     settings: dict[str, Any] = {"console": True, "public_url": "https://bridge.example.org"}
     async with running_server(tmp_path / "tls", **settings) as behind_tls:
@@ -140,7 +140,7 @@ async def test_a_link_works_once_for_five_minutes_and_a_session_for_12_hours(ser
     server.clock.advance(12 * HOURS - 2)
     await browser.page(PROJECTS)
     server.clock.advance(1)
-    check_texts(await browser.page(PROJECTS, 401), "Run <code>bridge-server console</code> on the server")
+    await browser.page(PROJECTS, "Run <code>bridge-server console</code> on the server", status=401)
 
 
 @pytest.mark.own_server
@@ -150,11 +150,11 @@ async def test_a_user_ends_a_session_and_the_operator_all_sessions_and_links(con
     answer = await console.send("/console/sign-out", "sign-out")
     check_texts(answer.body.decode(), "You are signed out")
     assert "Max-Age=0" in answer.headers["Set-Cookie"]
-    await console.page(PROJECTS, 401)
-    check_texts(await other.page(NO_PAGE, 404), "no such page", 'aria-label="Pages"')
+    await console.page(PROJECTS, status=401)
+    await other.page(NO_PAGE, "no such page", 'aria-label="Pages"', status=404)
     assert await sign_out_all(console.server) == 1
-    await other.page(PROJECTS, 401)
-    await ConsoleClient(console.server).page(link, 410)
+    await other.page(PROJECTS, status=401)
+    await ConsoleClient(console.server).page(link, status=410)
 
 
 @pytest.mark.own_server

@@ -47,7 +47,7 @@ async def test_every_setting_is_shown_with_its_source_and_no_secret(console: Con
     assert row_of("rpc_token").startswith("(set)")
     check_texts(page, "The server can do its work.", hidden=tuple(SECRET.values()))
     assert re.findall(r'<th scope="row"[^>]*>(\w+)</th>', searched) == ["max_wait"]
-    check_texts(await console.page(f"{PATH}?search=%3Cscript%3E"), "No setting fits")
+    await console.page(f"{PATH}?search=%3Cscript%3E", "No setting fits")
 
 
 async def test_rules_strike_count_their_hits_and_are_at_most_a_hundred(console: ConsoleClient) -> None:
@@ -72,24 +72,23 @@ async def test_rules_strike_count_their_hits_and_are_at_most_a_hundred(console: 
     rules, url = [{"where": "webhook", "drop": True}] * 100, f"{console.server.url}/_test/faults"
     async with console.server.client.put(url, json=rules, headers=headers) as response:
         assert response.status == 200
-    check_texts(await console.refused(FAULTS, "add", where="webhook", drop="on"), "at most 100 rules")
+    await console.refused(FAULTS, "add", "at most 100 rules", where="webhook", drop="on")
     await console.change(FAULTS, "reset")
     odd = await console.refused(FAULTS, "add", where="request", route="no-such-route", status="teapot")
     check_texts(odd, "<strong>status</strong>", 'value="no-such-route"', "No rule is in force")
 
 
 async def test_time_passes_the_clock_is_set_and_a_reset_empties_the_server(console: ConsoleClient) -> None:
-    page = await console.change(FAULTS, "advance", number="1.5", unit="days")
-    check_texts(page, "1 d 12 h have passed")
-    check_texts(await console.page(FAULTS), "clock +1 d 12 h")
+    await console.change(FAULTS, "advance", "1 d 12 h have passed", number="1.5", unit="days")
+    await console.page(FAULTS, "clock +1 d 12 h")
     page = await console.change(FAULTS, "set-clock", now="2030-01-01T00:00:00Z", frozen="on")
     check_texts(page, "It is 2030-01-01T00:00:00.000Z now.", "the clock is frozen")
     for wrong in ("soon", "nan", "-1", "1e99", ""):
         await console.refused(FAULTS, "advance", number=wrong, unit="days")
     await console.refused(FAULTS, "set-clock", now="soon")
     await console.send(PROJECTS, "create", name="Gone", project_id="gone")
-    check_texts(await console.change(FAULTS, "reset"), "The server is reset", "clock +0 s")
-    check_texts(await console.page(PROJECTS), "There are no projects yet: create one")
+    await console.change(FAULTS, "reset", "The server is reset", "clock +0 s")
+    await console.page(PROJECTS, "There are no projects yet: create one")
 
 
 async def next_event(content: aiohttp.StreamReader) -> str:

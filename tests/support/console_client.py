@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -43,11 +43,9 @@ class ConsoleClient:
     async def get(self, path: str, headers: Headers = None) -> Answer:
         return await self._ask("GET", path, headers)
 
-    async def page(self, path: str, status: int = 200) -> str:
-        """The text of a page that must be answered with this status."""
-        answer = await self.get(path)
-        assert answer.status == status, answer
-        return answer.body.decode()
+    async def page(self, path: str, *shown: str, status: int = 200) -> str:
+        """A page that must be answered with this status and have these texts."""
+        return _page(await self.get(path), status, shown)
 
     async def form_token(self) -> str:
         return found(r'name="form_token" value="([^"]+)"', await self.page("/console/projects"))
@@ -62,17 +60,15 @@ class ConsoleClient:
     ) -> Answer:
         return await self._ask("POST", path, headers, urlencode(form).encode(), content_type)
 
-    async def refused(self, path: str, do: str, code: int = 400, **fields: str) -> str:
-        """Submit a form whose change must be refused; returns the page that is answered."""
-        answer = await self.send(path, do, None, **fields)
-        assert answer.status == code, answer
-        return answer.body.decode()
+    async def refused(self, path: str, do: str, *shown: str, code: int = 400, **fields: str) -> str:
+        """Submit a form whose change must be refused; returns the page, which must have these texts."""
+        return _page(await self.send(path, do, None, **fields), code, shown)
 
-    async def change(self, path: str, do: str, **fields: str) -> str:
-        """Submit a form whose change must be made; returns the page that follows."""
+    async def change(self, path: str, do: str, *shown: str, **fields: str) -> str:
+        """Submit a form whose change must be made; returns the page that follows, with these texts."""
         answer = await self.send(path, do, None, **fields)
         assert answer.status == 303, answer.body.decode()
-        return await self.page(answer.headers["Location"])
+        return await self.page(answer.headers["Location"], *shown)
 
     @property
     def cookie(self) -> dict[str, str]:
@@ -98,6 +94,13 @@ class ConsoleClient:
             name, _, value = line.partition(";")[0].partition("=")
             self.cookies[name] = value
         return answer
+
+
+def _page(answer: Answer, status: int, shown: Iterable[str]) -> str:
+    assert answer.status == status, answer
+    page = answer.body.decode()
+    check_texts(page, *shown)
+    return page
 
 
 def elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
