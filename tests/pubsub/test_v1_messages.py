@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import orjson
-import pytest
 from aiohttp import WSCloseCode, WSMsgType
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -245,12 +244,11 @@ async def test_any_frame_is_accepted_or_closes_the_socket_with_a_code(
 
 
 class Outlet(Socket):
-    """A socket without a client, which remembers what became of it."""
+    """A socket without a client, which remembers what became of it. An abort is an error."""
 
     def __init__(self) -> None:
         self.pushed: list[bytes] = []
         self.ended: list[int] = []
-        self.is_aborted = False
 
     def push(self, frame: bytes) -> None:
         self.pushed.append(frame)
@@ -261,16 +259,13 @@ class Outlet(Socket):
     def end(self, code: int, reason: str) -> None:
         self.ended.append(code)
 
-    def abort(self) -> None:
-        self.is_aborted = True
 
-
-@pytest.fixture
-def pubsub(tmp_path: Path) -> PubSub:
-    """Nothing is stored here."""
+async def test_a_socket_that_reads_its_backlog_is_alive_and_one_that_opens_during_a_stop_is_ended(
+    tmp_path: Path,
+) -> None:
     share = Share(messages=10, size_bytes=1_000)
-    limits = SocketLimits(per_address=1, topics=1, address_topics=1, unacknowledged=10, heartbeat_seconds=60)
-    store = TopicStore(SqliteDatabase(tmp_path / "unopened", Events()))
+    limits = SocketLimits(per_address=2, topics=1, address_topics=1, unacknowledged=10, heartbeat_seconds=60)
+    store = TopicStore(SqliteDatabase(tmp_path / "unopened", Events()))  # nothing is stored
     clock, queue = SystemClock(), QueueLimits(share, share, lifetime_ms=60_000)
 
     def delivering(refuse: Callable[[Message, BridgeError], None]) -> tuple[Journal, Topics]:
@@ -278,24 +273,15 @@ def pubsub(tmp_path: Path) -> PubSub:
         return journal, Topics(store, journal, clock, queue)
 
     sockets: OpenSockets[Subscriber] = OpenSockets(SocketShares(limits, Counter()), lambda: 60)
-    return PubSub(store, delivering, sockets, lambda _: None, os.urandom)
+    pubsub = PubSub(store, delivering, sockets, lambda _: None, os.urandom)
+    (alive, one), (late, other) = [(pubsub.welcome(None), Outlet()) for _ in range(2)]
+    alive.join(one)
 
-
-def test_a_socket_that_opens_while_the_server_stops_is_ended_as_well(pubsub: PubSub) -> None:
-    subscriber, outlet = pubsub.welcome(None), Outlet()
-
+    alive.probe(b"frame", b"payload")
+    await alive.drain()
+    alive.probe(b"frame", b"payload")
     pubsub.close()
-    subscriber.join(outlet)
+    late.join(other)
 
-    assert outlet.ended == [WSCloseCode.GOING_AWAY]
-
-
-async def test_a_socket_that_reads_its_backlog_is_alive(pubsub: PubSub) -> None:
-    subscriber, outlet = pubsub.welcome(None), Outlet()
-    subscriber.join(outlet)
-
-    subscriber.probe(b"frame", b"payload")
-    await subscriber.drain()
-    subscriber.probe(b"frame", b"payload")
-
-    assert (outlet.pushed, outlet.is_aborted) == ([b"frame"] * 2, False)
+    assert one.pushed == [b"frame"] * 2
+    assert other.ended == [WSCloseCode.GOING_AWAY]

@@ -116,7 +116,7 @@ async def test_expired_messages_do_not_count_to_a_limit(tmp_path: Path) -> None:
 
 
 async def test_messages_of_one_commit_are_counted_together(tmp_path: Path) -> None:
-    limits = {"max_topic_messages": 3, "max_address_messages": 5}
+    limits: dict[str, Any] = {"max_topic_messages": 3, "max_address_messages": 5}
     async with opened(tmp_path, ["192.0.2.1", "192.0.2.2"], **limits) as (_, (dapp, wallet)):
         for topic in "aaaabbbb":
             await dapp.say(topic, "pub")
@@ -199,7 +199,9 @@ async def test_each_webhook_gets_one_notice_of_each_message_that_is_not_silent(
 
 
 async def test_a_refused_message_causes_no_notice(tmp_path: Path, receiver: WebhookReceiver) -> None:
-    settings = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True, "max_topic_messages": 1}
+    settings: dict[str, Any] = {
+        "metrics_token": METRICS_TOKEN, "allow_private_webhooks": True, "max_topic_messages": 1,
+    }  # fmt: skip
     async with opened(tmp_path, 1, **settings) as (server, (dapp,)):
         await BridgeClient(server).subscribe("topic", receiver.url())
         await dapp.publish("topic", "taken", silent=False)
