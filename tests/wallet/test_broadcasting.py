@@ -14,15 +14,7 @@ import pytest
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kit.testing.fake_node import (
-    Answer,
-    FakeNode,
-    RpcFailure,
-    body,
-    hang,
-    open_fake_node,
-    says,
-)
+from bridge_server.kit.testing.fake_node import Answer, FakeNode, RpcFailure, body, hang, open_fake_node, says
 from bridge_server.kit.testing.server import ServerProcess
 from bridge_server.wallet.models import ApprovalRequest, ApprovalState, TransactionRefusedError
 from bridge_server.wallet.transactions.store import TransactionStore

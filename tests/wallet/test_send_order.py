@@ -57,9 +57,7 @@ async def test_a_transaction_with_a_given_nonce_does_not_wait_for_the_queue(rig:
     assert await nonces(rig, "0x1", "0x3") == ["0x1", "0x2"]
 
 
-async def test_a_queue_delays_no_other_account_and_no_new_transaction(
-    rig: Rig, fake: FakeNode
-) -> None:
+async def test_a_queue_delays_no_other_account_and_no_new_transaction(rig: Rig, fake: FakeNode) -> None:
     await queue(rig, fake, "0x1")
     await rig.send(from_=BOB, value="0x2")
     assert (await rig.queued(ALICE))["state"] == "queued"
