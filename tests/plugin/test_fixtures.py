@@ -120,17 +120,15 @@ def node_rpc(bridge: Bridge, method: str, *params: Any) -> Any:
     return bridge.http.send("POST", "/rpc", call)
 
 
-def send_ether(bridge: Bridge, wei: int = 5) -> str:
-    """The hash of a transaction of the first account."""
+def send_ether(bridge: Bridge, wei: int = 5) -> Any:
     transaction = {"from": bridge.accounts[0], "to": TO, "value": hex(wei), "gas": hex(21_000)}
-    answer: str = node_rpc(bridge, "eth_sendTransaction", transaction)["result"]
-    return answer
+    return node_rpc(bridge, "eth_sendTransaction", transaction)
 
 
 def test_transactions_are_mined_move_money_and_make_contracts(
     bridge: Bridge, bridge_node: BridgeNode
 ) -> None:
-    sent = send_ether(bridge, ETHER)
+    sent = send_ether(bridge, ETHER)["result"]
 
     receipt = node_rpc(bridge, "eth_getTransactionReceipt", sent)["result"]
     assert (receipt["status"], receipt["blockNumber"], bridge_node.block_number) == ("0x1", "0x1", 1)
@@ -138,7 +136,7 @@ def test_transactions_are_mined_move_money_and_make_contracts(
     assert [f"0x{each.hash.hex()}" for each in bridge_node.transactions] == [sent]
     assert "eth_sendRawTransaction" in bridge_node.methods
     with bridge_node.not_mining():
-        first, second = send_ether(bridge), send_ether(bridge)
+        first, second = (send_ether(bridge)["result"] for _ in range(2))
         assert node_rpc(bridge, "eth_getTransactionReceipt", first)["result"] is None
         bridge_node.mine()
     assert [each.nonce for each in bridge_node.transactions] == [0, 1, 2]
@@ -167,12 +165,11 @@ def test_a_test_says_what_the_node_answers_and_when_it_is_away(
 
     send_ether(bridge)
     with bridge_node.away():
-        assert send_ether(bridge) == "0x" + "00" * 32
+        assert send_ether(bridge)["result"] == "0x" + "00" * 32
     bridge.clock.advance(minutes=10)
     assert len(bridge_node.transactions) == 2, "a node that was away gets the transaction later"
     bridge_node.set_balance(bridge.accounts[0], 1)
-    transaction = {"from": bridge.accounts[0], "to": TO, "value": "0x5", "gas": hex(21_000)}
-    assert "insufficient funds" in node_rpc(bridge, "eth_sendTransaction", transaction)["error"]["message"]
+    assert "insufficient funds" in send_ether(bridge)["error"]["message"]
 
 
 def test_a_notification_comes_to_the_inbox_of_any_account_that_is_subscribed(
@@ -284,11 +281,6 @@ def background() -> Iterator[BackgroundLoop]:
     loop.stop()
 
 
-async def double(number: int) -> int:
-    await asyncio.sleep(0)
-    return 2 * number
-
-
 async def fail() -> None:
     raise ValueError("no")
 
@@ -297,9 +289,9 @@ def test_a_call_returns_and_raises_what_the_coroutine_does_and_the_loop_can_begi
     background: BackgroundLoop,
 ) -> None:
     async def ask() -> int:
-        return background.run(double(4))
+        return background.run(asyncio.sleep(0, 8))
 
-    assert background.run(double(4)) == 8
+    assert background.run(asyncio.sleep(0, 8)) == 8
     with pytest.raises(ValueError, match="no"):
         background.run(fail())
     with pytest.raises(RuntimeError, match="cannot wait for them"):
@@ -307,16 +299,15 @@ def test_a_call_returns_and_raises_what_the_coroutine_does_and_the_loop_can_begi
 
     background.stop()
     background.stop()
-    assert background.run(double(5)) == 10
+    assert background.run(asyncio.sleep(0, 9)) == 9
 
 
-async def test_asyncio_waits_for_it_without_blocking(background: BackgroundLoop) -> None:
-    assert await asyncio.gather(*(background.wait_for(double(number)) for number in range(3))) == [0, 2, 4]
+async def test_asyncio_waits_for_it_without_blocking_and_may_give_up(background: BackgroundLoop) -> None:
+    waits = [background.wait_for(asyncio.sleep(0, number)) for number in range(3)]
+    assert await asyncio.gather(*waits) == [0, 1, 2]
     with pytest.raises(ValueError, match="no"):
         await background.wait_for(fail())
 
-
-async def test_a_caller_that_gives_up_ends_the_coroutine(background: BackgroundLoop) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
