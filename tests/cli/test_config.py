@@ -4,12 +4,13 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.request import Request, urlopen
 
 from bridge_server.settings.settings import Settings
 from tests.cli.conftest import Invoke, SetUp
 from tests.support.command import watched_server
 from tests.support.rows import each_row
+from tests.support.rpc_client import RpcClient
+from tests.support.server import reached
 
 
 def checked(invoke: Invoke, *arguments: str | Path) -> dict[str, list[str]]:
@@ -114,10 +115,8 @@ def test_unusable_set_flag_is_one_line_and_exit_code_2(
     assert not (tmp_path / "data").exists()
 
 
-def test_a_server_takes_the_flags(tmp_path: Path) -> None:
+async def test_a_server_takes_the_flags(tmp_path: Path) -> None:
     flags = ("--dev-accounts", "--chain-id", "5", "--rpc-origins", "http://localhost:3000, https://a.example")
     with watched_server(tmp_path, *flags, "--set", "call_ttl=60") as server:
-        body = b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
-        headers = {"Content-Type": "application/json", "Origin": "http://localhost:3000"}
-        with urlopen(Request(f"{server.url}/rpc", body, headers), timeout=60) as answer:
-            assert answer.read() == b'{"jsonrpc":"2.0","id":1,"result":"0x5"}'
+        async with reached(server) as running:
+            assert await RpcClient(running, {"Origin": "http://localhost:3000"}).call("eth_chainId") == "0x5"

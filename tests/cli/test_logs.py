@@ -10,25 +10,22 @@ from urllib.request import Request, urlopen
 import orjson
 
 from bridge_server.kernel.secrets import redact
+from tests.support.bridge_client import BridgeClient
 from tests.support.command import WatchedServer, run_command, watched_server
 from tests.support.programs import fork_server
+from tests.support.server import reached
 
 SECRETS = {"BRIDGE_METRICS_TOKEN": "open-sesame", "BRIDGE_WEBHOOK_SECRET": "whsec_" + "Z" * 32}
 
 
-def post(url: str, body: bytes, method: str = "POST") -> bytes:
-    request = Request(url, body, {"Content-Type": "application/json"}, method=method)
-    with urlopen(request, timeout=60) as response:
-        answer: bytes = response.read()
-        return answer
-
-
-def test_lines_have_time_level_and_event_requests_their_outcome_and_none_a_secret(tmp_path: Path) -> None:
+async def test_lines_have_time_level_and_event_requests_their_outcome_and_none_a_secret(
+    tmp_path: Path,
+) -> None:
     environment = {**SECRETS, "BRIDGE_PROT": "1"}
     with watched_server(tmp_path, "--access-log", environment=environment) as server:
-        session_id: str = orjson.loads(post(f"{server.url}/session/new", b""))["sessionId"]
-        body = orjson.dumps({"encryptionPayload": "sealed-by-the-wallet"})
-        post(f"{server.url}/session/{session_id}", body, "PUT")
+        async with reached(server) as running:
+            session_id = await running.open_session()
+            await BridgeClient(running).update(session_id, "sealed-by-the-wallet")
         server.stop(signal.SIGTERM)
 
     lines = server.log()
@@ -84,9 +81,9 @@ def metrics_url_of(server: WatchedServer) -> str:
     return url
 
 
-def get(url: str, method: str = "GET") -> tuple[int, str, str]:
+def get(url: str, method: str = "GET", **headers: str) -> tuple[int, str, str]:
     try:
-        with urlopen(Request(url, method=method), timeout=60) as response:
+        with urlopen(Request(url, headers=headers, method=method), timeout=60) as response:
             return response.status, response.headers["Content-Type"], response.read().decode()
     except HTTPError as error:
         return error.code, error.headers["Content-Type"], error.read().decode()
@@ -128,12 +125,9 @@ def test_a_port_that_others_reach_asks_for_the_token_and_has_routes_with_request
     with watched_server(tmp_path, "--host", "0.0.0.0", environment=environment) as server:
         url = metrics_url_of(server)
         refused = get(url)
-        request = Request(url, headers={"Authorization": "Bearer open-sesame"})
-        with urlopen(request, timeout=60) as response:
-            before = response.read().decode()
+        before = get(url, Authorization="Bearer open-sesame")[2]
         get(f"{server.url}/hello")
-        with urlopen(request, timeout=60) as response:
-            after = response.read().decode()
+        after = get(url, Authorization="Bearer open-sesame")[2]
 
     assert refused[:2] == (401, "application/problem+json")
     assert "bridge_waiting_clients" in before

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 import orjson
 import pytest
@@ -16,10 +15,11 @@ from bridge_server.assembly.wallet import keys_in_settings
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import load_settings
 from tests.cli.conftest import Invoke, Loading, SetUp
-from tests.support.command import WatchedServer, watched_server
+from tests.support.command import watched_server
 from tests.support.fcm_service import rsa_key
 from tests.support.rows import each_row
-from tests.support.rpc_client import DEVELOPMENT_ADDRESS
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
+from tests.support.server import reached
 from tests.support.webpush_service import base64url, from_base64url
 
 KEY = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
@@ -75,23 +75,18 @@ def test_keys_key_files_and_a_node_make_a_wallet(tmp_path: Path) -> None:
     assert key.address == "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
 
 
-def rpc(server: WatchedServer, method: str) -> Any:
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}).encode()
-    request = Request(server.facts["rpc_url"], body, {"Content-Type": "application/json"})
-    with urlopen(request, timeout=60) as response:
-        return json.loads(response.read())
-
-
-def test_a_wallet_answers_where_the_ready_file_says_warns_and_prints_no_key(tmp_path: Path) -> None:
+async def test_a_wallet_answers_where_the_ready_file_says_warns_and_prints_no_key(tmp_path: Path) -> None:
     flags = ("--dev-accounts", "--node-url", "http://user:open-sesame@127.0.0.1:9/key-in-the-path")
     with watched_server(tmp_path, *flags) as server:
-        accounts, error = rpc(server, "eth_accounts")["result"], rpc(server, "eth_blockNumber")["error"]
+        async with reached(server) as running:
+            accounts = await RpcClient(running).call("eth_accounts")
+            error = await RpcClient(running).error("eth_blockNumber")
         first = server.log()[0]
     assert server.facts["rpc_url"] == f"{server.url}/rpc"
-    assert (accounts[0], error["code"]) == (DEVELOPMENT_ADDRESS, 4900)
+    assert (accounts[0], error.code) == (DEVELOPMENT_ADDRESS, 4900)
     assert (first["level"], first["event"]) == ("warning", "development_accounts")
     assert "never send them anything of value" in first["advice"]
-    told = f"{error} {server.log()} {server.out_file.read_text()}"
+    told = f"{error} {error.data} {server.log()} {server.out_file.read_text()}"
     assert not any(secret in told for secret in ("open-sesame", "key-in-the-path"))
 
 
