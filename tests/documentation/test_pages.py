@@ -57,18 +57,21 @@ def targets_of(page: str) -> list[str]:
     ]
 
 
-def page_of(answer: Answer) -> str:
+def page_of(answer: Answer, *texts: str) -> str:
     """The page in an answer that must be one, with headers that let it run and load nothing of others."""
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'")
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    return answer.body.decode()
+    page = answer.body.decode()
+    check_texts(page, *texts)
+    return page
 
 
-async def shown(server: RunningServer, name: str, status: int = 200) -> str:
+async def shown(server: RunningServer, name: str, *texts: str, status: int = 200) -> str:
+    """A page that must be answered with this status and have these texts."""
     answer = await ask(server, "GET", f"/docs/{name}")
     assert answer.status == status, name
-    return page_of(answer)
+    return page_of(answer, *texts)
 
 
 async def test_every_link_on_every_page_leads_somewhere(server: RunningServer) -> None:
@@ -105,32 +108,25 @@ async def test_every_link_on_every_page_leads_somewhere(server: RunningServer) -
 
 
 async def test_the_pages_are_about_this_server_and_lead_to_each_other(server: RunningServer) -> None:
-    start = await shown(server, "")
-    relay = await shown(server, "api/bridge")
-    protocol = await shown(server, "protocol")
-    connect = await shown(server, "connect")
+    start = await shown(server, "", '<a href="/docs/wallet">')
+    relay = await shown(server, "api/bridge", '<a href="/docs/errors/limit-exceeded">limit-exceeded</a>')
+    protocol = await shown(server, "protocol", '<h2 id="d-wallet">D. Wallet</h2>')
+    neighbours = ('<a rel="prev" href="/docs/quickstart">', '<a rel="next" href="/docs/notify">')
+    connect = await shown(server, "connect", *neighbours)
     lines = dict(re.findall(r'<dt><a href="/docs/([\w/]+)">[^<]+</a></dt><dd>([^<]*)</dd>', start))
 
     assert start == page_of(await ask(server, "GET", "/docs"))
     assert protocol == await shown(server, "protocol.md")
-    check_texts(start, '<a href="/docs/wallet">')
     assert {name for name, line in lines.items() if not line} == set()
     assert lines["connect"].startswith("Published WalletConnect clients work unmodified")
-    check_texts(await shown(server, "api"), "<code>POST /session/new</code>")
-    check_texts(relay, '<a href="/docs/errors/limit-exceeded">limit-exceeded</a>')
     assert 'id="shape-SubscriptionMessage"' not in relay
-    check_texts(
-        await shown(server, "api/webhooks"),
-        '<section class="operation" id="subscription-changed"',
-        '<a href="#shape-SubscriptionMessage">',
-    )
-    methods = await shown(server, "methods")
-    check_texts(methods, "<code>personal_sign</code>", "&#34;jsonrpc&#34;: &#34;2.0&#34;")
-    check_texts(protocol, '<h2 id="d-wallet">D. Wallet</h2>')
-    check_texts(await shown(server, "operate"), "<td>idle, empty</td>")
+    webhooks = await shown(server, "api/webhooks", '<a href="#shape-SubscriptionMessage">')
+    check_texts(webhooks, '<section class="operation" id="subscription-changed"')
+    await shown(server, "api", "<code>POST /session/new</code>")
+    await shown(server, "methods", "<code>personal_sign</code>", "&#34;jsonrpc&#34;: &#34;2.0&#34;")
+    await shown(server, "operate", "<td>idle, empty</td>")
     contents = connect.partition('aria-label="On this page"')[2].partition("</nav>")[0]
     check_texts(contents, '<a href="#generation-1x">Generation 1.x</a>')
-    check_texts(connect, '<a rel="prev" href="/docs/quickstart">', '<a rel="next" href="/docs/notify">')
     assert 'rel="prev"' not in await shown(server, "quickstart")
 
 
@@ -155,12 +151,11 @@ async def test_a_path_leads_to_no_other_file_and_a_misspelt_one_to_near_ones(ser
         "x" * 4_000, "errors/%22%3E%3Cscript%3E", "errors/..%2fwallet", "%0d%0aSet-Cookie:a=b", "%ff%fe",
         "%f0%9f%9a%80",
     ):  # fmt: skip
-        page = await shown(server, path, 404)
-        check_texts(page, "<h1>No such page</h1>")
+        page = await shown(server, path, "<h1>No such page</h1>", status=404)
         assert not re.search(r"<script(?! src=)", page)
         assert len(page) < 10_000
     for path, near in (("quickstrat", "quickstart"), ("errors/limit-exceded", "errors/limit-exceeded")):
-        page = await shown(server, path, 404)
+        page = await shown(server, path, status=404)
         suggested = page.partition("Did you mean:")[2].partition("</ul>")[0]
         assert suggested.count(f'<a href="/docs/{near}">{near}</a>') == 1
 
@@ -227,8 +222,8 @@ def test_links_of_markdown_lead_to_pages_pictures_and_the_repository(tmp_path: P
 _BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
 
-async def front(server: RunningServer, **headers: str) -> str:
-    return page_of(await ask(server, "GET", "/", headers={**_BROWSER, **headers}))
+async def front(server: RunningServer, *texts: str, **headers: str) -> str:
+    return page_of(await ask(server, "GET", "/", headers={**_BROWSER, **headers}), *texts)
 
 
 def links(page: str) -> dict[str, str]:
@@ -246,8 +241,8 @@ async def test_a_browser_is_shown_the_address_that_it_names_and_sound_links(serv
 
     elsewhere = await front(server, Host="bridge.test:81")
     check_texts(elsewhere, "ws://bridge.test:81</span>", hidden=("BRIDGE_CONSOLE=on",))
-    check_texts(await front(server, Host="[::1]:1"), "BRIDGE_CONSOLE=on")
-    check_texts(await front(server, Host="<script>"), "ws://localhost</span>")
+    await front(server, "BRIDGE_CONSOLE=on", Host="[::1]:1")
+    await front(server, "ws://localhost</span>", Host="<script>")
     for accept in ("*/*", "application/json", "text/plain", ""):
         answer = await ask(server, "GET", "/", headers={"Accept": accept})
         assert b"<h1>Bridge Server 1." in answer.body, accept
@@ -256,9 +251,7 @@ async def test_a_browser_is_shown_the_address_that_it_names_and_sound_links(serv
 
 async def test_a_public_url_is_the_address_whatever_the_browser_names(tmp_path: Path) -> None:
     async with running_server(tmp_path / "data", public_url="https://bridge.example") as server:
-        page = await front(server, Host="127.0.0.1")
-
-    check_texts(page, "wss://bridge.example</span>", "https://bridge.example</span>")
+        await front(server, "wss://bridge.example</span>", "https://bridge.example</span>", Host="127.0.0.1")
 
 
 @each_row(
@@ -334,10 +327,8 @@ async def test_the_link_of_a_problem_leads_to_its_page(server: RunningServer) ->
         answer.problem(404)
         link = found(r'^<([^>]*)>; rel="help"$', answer.headers["Link"])
 
-        page = await ask(server, "GET", link)
-
-        assert (link, page.status) == (f"/docs/errors/{code}", 200)
-        check_texts(page.body.decode(), f"<h1>{_PROBLEMS[code].title}</h1>")
+        assert link == f"/docs/errors/{code}"
+        await shown(server, f"errors/{code}", f"<h1>{_PROBLEMS[code].title}</h1>")
 
 
 # A problem links the page about its code only at ports that have the pages.
