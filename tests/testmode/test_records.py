@@ -25,22 +25,26 @@ async def registered(controlled: Controlled, channel: str, token: str) -> str:
     return session_id
 
 
-async def test_a_webhook_is_kept_with_headers_and_signature(tmp_path: Path) -> None:
+async def test_a_webhook_is_kept_with_its_signature_as_a_request_of_the_bridge(tmp_path: Path) -> None:
     async with (
         controlling(tmp_path / "data", webhook_secret=SECRET) as controlled,
         open_receiver() as receiver,
     ):
+        receiver.script.append(status(503))
         session_id = await webhook_for(controlled, receiver)
         await controlled.server.request_call(session_id)
 
         (sent,) = await controlled.control.sent(channel="webhook", topic=session_id, wait=20)
 
         (received,) = receiver.requests
-        assert (sent.url, sent.payload, sent.outcome) == (receiver.url(), {"topic": session_id}, "delivered")
+        assert (sent.url, sent.payload, sent.outcome) == (receiver.url(), {"topic": session_id}, "failed")
         assert dict(sent.headers).items() <= dict(received.headers).items()
         moment = datetime.fromtimestamp(int(sent.headers["webhook-timestamp"]), UTC)
         signature = Webhook(SECRET).sign(sent.id, moment, received.body.decode())
         assert sent.headers["webhook-signature"] == signature
+        asked = next(each for each in await recorded(controlled) if each.who == "bridge")
+        assert (asked.path, asked.status, asked.route) == (receiver.url(), 503, "webhook")
+        assert asked.summary == "the receiver answered 503"
 
 
 async def test_a_push_by_fcm_is_the_message_that_google_would_have(controlled: Controlled) -> None:
@@ -142,16 +146,6 @@ async def test_calls_of_the_wallet_are_known_by_their_methods(tmp_path: Path) ->
         assert refused.summary.startswith("eth_sign · -32602 ")
         assert (page.who, page.status) == ("page", 403)
         assert "https://evil.example" in page.summary
-
-
-async def test_a_webhook_is_a_request_of_the_bridge(controlled: Controlled) -> None:
-    async with open_receiver() as receiver:
-        receiver.script.append(status(503))
-        await controlled.server.request_call(await webhook_for(controlled, receiver))
-        await controlled.control.sent(wait=20)
-        sent = next(each for each in await recorded(controlled) if each.who == "bridge")
-        assert (sent.path, sent.status, sent.route) == (receiver.url(), 503, "webhook")
-        assert sent.summary == "the receiver answered 503"
 
 
 async def test_control_routes_are_not_recorded_and_a_wait_gets_what_comes(controlled: Controlled) -> None:

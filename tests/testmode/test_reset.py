@@ -108,58 +108,46 @@ async def test_a_disk_that_was_ordered_to_be_full_is_reset(controlled: Controlle
     assert (await controlled.get(f"/session/{session_id}")).status == 404
 
 
-async def test_sockets_are_closed_and_may_come_back(controlled: Controlled) -> None:
+async def test_sockets_are_closed_with_their_messages_gone_and_may_come_back(controlled: Controlled) -> None:
+    server, topic, known = controlled.server, topic_of("a"), Identity()
     async with (
-        connected(controlled.server.client, controlled.server.url) as listener,
-        connected(controlled.server.client, controlled.server.url) as speaker,
+        connected(server.client, server.url) as listener,
+        connected(server.client, server.url) as speaker,
+        irn_connected(server.client, server.url, known) as irn_listener,
+        irn_connected(server.client, server.url, Identity()) as irn_speaker,
     ):
         await listener.subscribe(TOPIC)
         await speaker.publish(TOPIC, "not acknowledged")
+        await irn_listener.subscribe(topic)
+        await irn_speaker.publish(topic)
+        held = {"topic_messages", "irn_subscriptions", "irn_messages", "irn_calls"}
+        assert rows(controlled).keys() >= held
+
         await controlled.control.reset()
-        assert [(await each.closed())[0] for each in (listener, speaker)] == [1001, 1001]
+
+        for each in (listener, speaker, irn_listener, irn_speaker):
+            assert (await each.closed())[0] == 1001
         assert rows(controlled) == {}
-    async with connected(controlled.server.client, controlled.server.url) as again:
+    async with connected(server.client, server.url) as again:
         await again.subscribe(TOPIC)
         await again.nothing()
+    async with irn_connected(server.client, server.url, known) as irn_again:
+        assert (await irn_again.fetch(topic))["messages"] == []
 
 
-async def test_sockets_of_generation_2_are_closed_and_their_messages_gone(controlled: Controlled) -> None:
-    server, topic, known = controlled.server, topic_of("a"), Identity()
-    async with (
-        irn_connected(server.client, server.url, known) as listener,
-        irn_connected(server.client, server.url, Identity()) as speaker,
-    ):
-        await listener.subscribe(topic)
-        await speaker.publish(topic)
-        assert rows(controlled).keys() >= {"irn_subscriptions", "irn_messages", "irn_calls"}
-
-        await controlled.control.reset()
-
-        assert [(await each.closed())[0] for each in (listener, speaker)] == [1001, 1001]
-        assert rows(controlled) == {}
-    async with irn_connected(server.client, server.url, known) as again:
-        assert (await again.fetch(topic))["messages"] == []
-
-
-async def test_a_delivery_under_way_is_given_up_and_the_next_one_is_made(controlled: Controlled) -> None:
+async def test_a_delivery_under_way_and_a_retry_are_given_up(controlled: Controlled) -> None:
     async with open_receiver() as receiver:
-        receiver.script.append(hang)
-        await controlled.server.request_call(await webhook_for(controlled, receiver))
-        await receiver.got(1)
-        await controlled.control.reset()
-        await controlled.server.request_call(await webhook_for(controlled, receiver))
-        await receiver.got(2)
-        assert [each.outcome for each in await controlled.control.sent(wait=20)] == ["delivered"]
-
-
-async def test_a_retry_is_not_made_any_more(controlled: Controlled) -> None:
-    async with open_receiver() as receiver:
-        receiver.otherwise = status(500)
+        receiver.script += [status(500), hang]
         await controlled.server.request_call(await webhook_for(controlled, receiver))
         await controlled.control.sent(wait=20)
+        await controlled.server.request_call(await webhook_for(controlled, receiver))
+        await receiver.got(2)
         await controlled.control.reset()
+        await controlled.server.request_call(await webhook_for(controlled, receiver))
+        await receiver.got(3)
+        assert [each.outcome for each in await controlled.control.sent(wait=20)] == ["delivered"]
         moved = await controlled.control.clock.advance(days=1)
-        assert (moved.delivered, len(receiver.requests)) == (0, 1)
+        assert (moved.delivered, len(receiver.requests)) == (0, 3)
 
 
 async def test_a_request_for_approval_ends(tmp_path: Path) -> None:
