@@ -260,8 +260,11 @@ async def test_a_killed_process_is_started_again_and_the_others_serve_on(server:
     await server.until_complete(without=[first])
 
 
-async def test_a_signal_replaces_one_process_after_another_and_no_request_is_refused(server: Family) -> None:
+async def test_a_signal_replaces_one_process_after_another_by_the_settings_of_now_and_no_request_is_refused(
+    server: Family,
+) -> None:
     before, statuses, is_over = server.pids, set(), asyncio.Event()
+    server.write(text="cache_bytes = 1000000\nprocesses = 9\n")
     async with aiohttp.ClientSession() as client:
 
         async def ask_on() -> None:
@@ -277,22 +280,13 @@ async def test_a_signal_replaces_one_process_after_another_and_no_request_is_ref
         await server.replace()
         is_over.set()
         await asyncio.gather(*asking)
+        token = {"Authorization": "Bearer token"}
+        async with client.get(f"{server.url}/admin/settings", headers=token) as answer:
+            settings = (await answer.json())["settings"]
 
     assert statuses == {200, 204}
     assert not any(map(is_alive, before))
-
-
-async def test_processes_that_replace_others_take_the_settings_as_they_are_now(server: Family) -> None:
-    server.write(text="cache_bytes = 1000000\nprocesses = 9\n")
-    await server.replace()
-
-    async with (
-        aiohttp.ClientSession(headers={"Authorization": "Bearer token"}) as client,
-        client.get(f"{server.url}/admin/settings") as answer,
-    ):
-        settings = (await answer.json())["settings"]
     assert (settings["cache_bytes"]["value"], len(server.pids)) == (1_000_000, 3)
-
     server.write(text="max_wait = wrong")
     server.process.send_signal(signal.SIGUSR1)
     await eventually(lambda: "settings_not_taken" in server.log())
