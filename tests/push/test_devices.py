@@ -11,7 +11,7 @@ from tests.support import apns_service, fcm_service
 from tests.support.admin_client import AdminClient
 from tests.support.asking import ask, figure, pointers, until_delivered
 from tests.support.inbox_client import InboxClient, sign_in
-from tests.support.project import App, look, until_tried
+from tests.support.project import App, look
 from tests.support.push_client import PushClient
 from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, SERVICES, PushServices, Shown
 from tests.support.server import RunningServer, running_server
@@ -119,46 +119,45 @@ async def test_dead_token_ends_its_device(app: App, subscriber: InboxClient, ser
     assert [len(services.shown(channel)) for channel in SERVICES] == [2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("channel", SERVICES)
-async def test_a_failed_attempt_is_repeated_by_the_clock_under_its_id(
-    app: App, subscriber: InboxClient, services: PushServices, channel: str
-) -> None:
-    await add(subscriber, services, channel)
-    services.next_answer(channel, "failing")
+async def test_failed_pushes_are_repeated(app: App, subscriber: InboxClient, services: PushServices) -> None:
+    await add(subscriber, services, *SERVICES)
+    for channel in SERVICES:
+        services.next_answer(channel, "failing")
 
     await app.notify([subscriber.account])
-    await until_tried(app.server, 1)
-    (queued,) = await states(app, subscriber.account)
+    await eventually(lambda: look(app.server, "SELECT attempts FROM outbox") == [(1,)] * 4)
+    queued = await states(app, subscriber.account)
     app.server.clock.advance(60)
     await until_delivered(app.server)
-    (delivered,) = await states(app, subscriber.account)
+    delivered = await states(app, subscriber.account)
 
-    first, second = services.shown(channel)
-    assert first == second
-    assert "503" in queued["error"]
-    told = {"state": "queued", "queued": 1, "failed_at": NOW, "delivered_at": None}
-    assert queued == {**queued, **told}
-    told = {"state": "delivered", "queued": 0, "error": None, "failed_at": NOW, "delivered_at": LATER}
-    assert delivered == {**delivered, **told}
+    for channel, before, after in zip(SERVICES, queued, delivered, strict=True):
+        first, again = services.shown(channel)
+        assert first == again
+        assert "503" in before["error"]
+        told = {"state": "queued", "queued": 1, "failed_at": NOW, "delivered_at": None}
+        assert before == {**before, **told}
+        told = {"state": "delivered", "queued": 0, "error": None, "failed_at": NOW, "delivered_at": LATER}
+        assert after == {**after, **told}
 
 
-@pytest.mark.parametrize("channel", ["fcm", "apns", "webpush"])
-async def test_too_large_push_is_given_up_and_the_device_stays(
-    app: App, subscriber: InboxClient, services: PushServices, channel: str
-) -> None:
-    await add(subscriber, services, channel)
-    services.next_answer(channel, "too large")
+async def test_too_large_push_is_given_up(app: App, subscriber: InboxClient, services: PushServices) -> None:
+    providers = ("fcm", "apns", "webpush")
+    await add(subscriber, services, *providers)
+    for channel in providers:
+        services.next_answer(channel, "too large")
 
     await app.notify([subscriber.account], title="too large")
     await until_delivered(app.server)
-    (device,) = await states(app, subscriber.account)
+    devices = await states(app, subscriber.account)
     await app.notify([subscriber.account], title="small")
     await until_delivered(app.server)
 
-    assert [shown.title for shown in services.shown(channel)] == ["too large", "small"]
-    assert (device["state"], device["queued"], device["failed_at"]) == ("failed", 0, NOW)
-    assert "400" in device["error"] or "413" in device["error"]
-    assert look(app.server, "SELECT attempts, next_attempt_at_ms FROM outbox") == [(1, None)]
+    for channel, device in zip(providers, devices, strict=True):
+        assert [shown.title for shown in services.shown(channel)] == ["too large", "small"]
+        assert (device["state"], device["queued"], device["failed_at"]) == ("failed", 0, NOW)
+        assert "400" in device["error"] or "413" in device["error"]
+    assert look(app.server, "SELECT attempts, next_attempt_at_ms FROM outbox") == [(1, None)] * 3
 
 
 @pytest.mark.parametrize("slow", ["fcm", "apns"])
