@@ -25,16 +25,12 @@ HELLO = "0x68656c6c6f"
 PAGE = "https://dapp.example"
 BRISK = Pace(pause_seconds=0.01, first_retry_seconds=0.005, longest_retry_seconds=0.02, patience_seconds=60.0)
 SIGN = ("personal_sign", [HELLO, FIRST])
-NAMESPACES = {
-    "eip155": {
-        "chains": ["eip155:31337"],
-        "methods": [
-            *("personal_sign", "eth_sendTransaction", "eth_signTypedData_v4", "eth_accounts"),
-            *("wallet_switchEthereumChain", "odd_method"),
-        ],
-        "events": ["chainChanged", "accountsChanged"],
-    }
-}
+METHODS = [
+    *("personal_sign", "eth_sendTransaction", "eth_signTypedData_v4", "eth_accounts"),
+    *("wallet_switchEthereumChain", "odd_method"),
+]
+EVENTS = ["chainChanged", "accountsChanged"]
+NAMESPACES = {"eip155": {"chains": ["eip155:31337"], "methods": METHODS, "events": EVENTS}}
 _STOP_SECONDS = 60.0
 
 

@@ -220,14 +220,10 @@ async def test_a_stranger_cannot_fill_the_log(rpc: RpcClient) -> None:
 
 
 async def test_a_preflight_from_an_allowed_page_is_answered(with_token: RunningServer) -> None:
-    asked = {
-        "Origin": PAGE,
-        "Access-Control-Request-Method": "POST",
-        "Access-Control-Request-Headers": "authorization,content-type",
-    }
+    asking = "Access-Control-Request"
+    asked = {"Origin": PAGE, f"{asking}-Method": "POST", f"{asking}-Headers": "authorization,content-type"}
     allowed = await ask(with_token, "OPTIONS", "/rpc", headers=asked)
     other = await ask(with_token, "OPTIONS", "/rpc", headers={**asked, "Origin": "https://other.example"})
-
     assert allowed.status == 204
     told = [allowed.headers[f"Access-Control-Allow-{name}"] for name in ("Origin", "Methods", "Headers")]
     assert told == [PAGE, "POST", "authorization,content-type"]
