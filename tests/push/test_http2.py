@@ -140,14 +140,16 @@ async def test_closing_ends_a_request_and_leaves_a_server_that_does_not_close(cl
     asked, may_end = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: Reader, writer: Writer) -> None:
-        if not closes:
+        if closes:
+            asked.set()
+            while await reader.read(65_536):
+                pass
+        else:
             await begin(writer)
             await reader.read(65_536)
             writer.transport.pause_reading()  # type: ignore[attr-defined]
-        asked.set()
-        while closes and await reader.read(65_536):
-            pass
-        await may_end.wait()
+            asked.set()
+            await may_end.wait()
 
     async with client_of(serve) as client:
         request = asyncio.create_task(client.request(HEADERS, b""))
