@@ -44,11 +44,9 @@ def account(invoke: Invoke, tmp_path: Path) -> Operating:
     return Operating(invoke, tmp_path / "data", "account", f"{PASSPHRASE}\n")
 
 
-def key_file(number: int = 1, passphrase: str = PASSPHRASE) -> bytes:
-    cost = ScryptCost(n=2, r=8, p=1)
-    return make_keystore(
-        number.to_bytes(32), passphrase.encode(), cost=cost, salt=bytes(32), iv=bytes(16), uuid="an-id"
-    )
+def key_file(passphrase: str = PASSPHRASE) -> bytes:
+    key, cost = (1).to_bytes(32), ScryptCost(n=2, r=8, p=1)
+    return make_keystore(key, passphrase.encode(), cost=cost, salt=bytes(32), iv=bytes(16), uuid="an-id")
 
 
 def opened(file: str | Path, passphrase: bytes = PASSPHRASE.encode()) -> str:

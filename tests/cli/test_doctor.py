@@ -209,7 +209,6 @@ async def test_the_admin_token_is_sent_in_private_only(tmp_path: Path, invoke: I
     assert "without admin_token the server cannot say" in text(found, "proxy")
     assert finding.level is Level.WARN
     assert "is not https: the admin token is not sent" in finding.text
-    assert "is not https: the admin token is not sent" in finding.text
 
 
 def examined(operating: Operating, *arguments: str | Path) -> tuple[int, Findings]:
