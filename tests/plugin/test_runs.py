@@ -38,29 +38,49 @@ def test_a_run_that_uses_no_fixture_imports_nothing_of_the_server(
     run.assert_outcomes(passed=1)
 
 
-def test_a_failure_shows_the_line_of_the_test_and_one_sentence(project_folder: pytest.Pytester) -> None:
+def test_a_mistake_of_a_test_is_shown_with_its_line_and_one_sentence(project_folder: pytest.Pytester) -> None:
     project_folder.makepyfile(
         """
+        import pytest
+
         def test_it(bridge, bridge_project):
             inbox = bridge_project.inbox(0)
             inbox.next()
 
         def test_other(bridge):
             bridge.faults.request(503, route="nothing-like-it")
+
+        @pytest.mark.bridge(sesion_ttl=5)
+        def test_name(bridge): pass
+
+        @pytest.mark.bridge(session_ttl='soon')
+        def test_value(bridge): pass
+
+        @pytest.mark.bridge('queue')
+        def test_position(bridge): pass
         """
     )
 
     result = project_folder.runpytest_inprocess("-p", "no:logging", "--show-capture=no")
-
-    result.assert_outcomes(failed=2)
+    result.assert_outcomes(failed=2, errors=3)
     text = result.stdout.str()
-    assert "NothingReceivedError: eip155:1:0xf39F" in text
-    assert "is not subscribed to the project" in text
-    assert ">       inbox.next()" in text
-    assert '>       bridge.faults.request(503, route="nothing-like-it")' in text
+    for shown in (
+        "NothingReceivedError: eip155:1:0xf39F",
+        "is not subscribed to the project",
+        ">       inbox.next()",
+        '>       bridge.faults.request(503, route="nothing-like-it")',
+        "bridge: there is no setting sesion_ttl; did you mean session_ttl?",
+        "bridge: session_ttl: Input should be a valid integer",
+        "bridge takes values by name: bridge(session_ttl=60)",
+    ):
+        assert shown in text
     for frame in ("background_loop.py", "project.py", "aiohttp", "concurrent", "kit/testing/server.py"):
         assert f"{frame}:" not in text
     assert "The above exception" not in text
+
+    result = project_folder.runpytest_inprocess("-p", "no:trio", "-o", "bridge_scope=module")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*bridge_scope is function or session, not 'module'*"])
 
 
 def test_a_failed_run_reports_traffic_and_log_and_leaves_nothing_behind(
@@ -119,26 +139,6 @@ def test_leftovers_of_killed_runs_go_with_the_next(tmp_path: Path, monkeypatch: 
     assert not left.exists()
     run.close()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_wrong_setting_or_scope_is_an_error_with_the_cure(project_folder: pytest.Pytester) -> None:
-    markers = ["sesion_ttl=5", "session_ttl='soon'", "'queue'"]
-    tests = [f"@pytest.mark.bridge({text})\ndef test_{n}(bridge): pass\n" for n, text in enumerate(markers)]
-    project_folder.makepyfile("import pytest\n" + "".join(tests))
-
-    result = project_folder.runpytest_inprocess("-p", "no:trio")
-    result.assert_outcomes(errors=3)
-    result.stdout.fnmatch_lines(
-        [
-            "*bridge: there is no setting sesion_ttl; did you mean session_ttl?*",
-            "*bridge: session_ttl: Input should be a valid integer*",
-            "*bridge takes values by name: bridge(session_ttl=60)*",
-        ]
-    )
-
-    result = project_folder.runpytest_inprocess("-p", "no:trio", "-o", "bridge_scope=module")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*bridge_scope is function or session, not 'module'*"])
 
 
 @pytest.mark.parametrize(
