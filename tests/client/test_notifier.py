@@ -182,7 +182,6 @@ async def test_the_servers_limits_are_waited_out(app: App, notifier: Notifier, p
     assert [(await app.notify([account(9_999)])).status for _ in range(21)] == [200] * 20 + [429]
     seen = await walked(notifier.notify_all(*TEXT), app, pass_time)
     waits = [each for each in seen if each.waits_seconds]
-    waits = [each for each in seen if each.waits_seconds]
     assert waits
     assert all(each.waits_seconds < 10 and "notify calls" in each.because for each in waits)
     assert seen[-1].sent == 2_000
