@@ -178,9 +178,6 @@ def test_a_uri_that_two_protocols_share_is_read_as_the_caller_says() -> None:
         generation_of("https://app.example.org/connect")
 
 
-# Requests with curl on the pages about the admin API and notifications.
-
-
 def _requests_on(page: str) -> list[str]:
     """The commands with curl in the shell blocks of a page."""
     lines = [line for block in _blocks(page, "sh") for line in re.split(r"(?<!\\)\n(?=curl )", block.strip())]

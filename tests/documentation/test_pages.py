@@ -331,9 +331,6 @@ async def test_the_link_of_a_problem_leads_to_its_page(server: RunningServer) ->
         await shown(server, f"errors/{code}", f"<h1>{_PROBLEMS[code].title}</h1>")
 
 
-# A problem links the page about its code only at ports that have the pages.
-
-
 async def _answered(ports: list[int], sent: bytes) -> list[tuple[bytes, bool]]:
     """The status of the answer of each port to this, and whether it links a page about a problem."""
     answers = []
@@ -383,9 +380,6 @@ async def test_the_wallets_control_api_links_nothing() -> None:
     ):
         assert (answer.status, answer.content_type) == (401, "application/problem+json")
         assert "Link" not in answer.headers
-
-
-# The pages in Debian's Chromium, by Playwright and axe-core.
 
 
 @in_browser

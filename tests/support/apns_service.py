@@ -1,8 +1,6 @@
-"""A local Apple Push Notification service over HTTP/2, which can also hang, reset streams and send GOAWAY.
-
-It verifies the provider token, and allows a connection one concurrent request until the first authenticated
-one. A test chooses its answers: to the next requests (`script`), to requests for one device token
-(`by_token`), and to all other requests (`otherwise`).
+"""A local Apple Push Notification service over HTTP/2, which verifies the provider token, and allows a
+connection one request until the first authenticated one. A test chooses its answers: to the next requests
+(`script`), to those for one device token (`by_token`), and to all others (`otherwise`).
 """
 
 import asyncio

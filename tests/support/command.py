@@ -1,7 +1,6 @@
-"""The command line as its users meet it: in a process of its own, with everything that it wrote.
-
-Most processes are forked, because an interpreter takes most of a second to import the program. A new
-interpreter runs for what a shell does, another program, and once for each way to start the command.
+"""The command line as its users meet it: in a process of its own, with everything that it wrote. Most
+processes are forked; a new interpreter runs for what a shell or another program does, and once for each way
+to start.
 """
 
 import subprocess

@@ -129,9 +129,6 @@ def check_texts(page: str, *shown: str, hidden: tuple[str, ...] = ()) -> None:
     assert [text for text in hidden if text in page] == []
 
 
-# Projects, types and subscribers that tests make through the console.
-
-
 async def make_project(console: ConsoleClient, project_id: str, *types: str, name: str = "App") -> None:
     await console.send("/console/projects", "create", name=name, project_id=project_id)
     for type_id in types:

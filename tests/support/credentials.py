@@ -57,9 +57,6 @@ def self_signed(address: str) -> ssl.SSLContext:
         return throw_away_certificate(Path(folder), address).server
 
 
-# Verification of JSON Web Tokens, as push services do it.
-
-
 def verified(token: str, key: RsaKey | EccKey) -> tuple[dict[str, Any], dict[str, Any]]:
     """Verify a token with a public key; returns its header and claims. Raises ValueError."""
 

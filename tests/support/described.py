@@ -132,9 +132,6 @@ def _read(body: bytes) -> Any:
     return json.loads(body, parse_int=lambda digits: int(digits[:4_000]))
 
 
-# Every failure that the program can name.
-
-
 def every_failure() -> list[type[BridgeError]]:
     """All subclasses of the kernel's kinds, and the kinds; every module is imported for it."""
     for module in pkgutil.walk_packages(bridge_server.__path__, "bridge_server."):

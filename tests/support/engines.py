@@ -1,6 +1,5 @@
 """The databases of the servers that tests start: files, or with `--engine=postgres` databases of PostgreSQL.
-
-A test that looks into the database of a server does it by `database_of`, which both have.
+A test that looks into one does it by `database_of`, which both have.
 """
 
 import importlib
@@ -191,8 +190,6 @@ def database_of(settings: Settings) -> Iterator[DatabaseAccess]:
         yield _Postgres(connection, loop, statements)
         loop.run(transaction.commit())
 
-
-# Databases with the server's own tables, one of each driver, for the tests of stores.
 
 SQLITE, POSTGRES = "sqlite", "postgres"
 ENGINES = (SQLITE, POSTGRES)

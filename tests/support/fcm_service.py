@@ -1,8 +1,6 @@
-"""A local Firebase Cloud Messaging: Google's token endpoint and `messages:send`, with Google's checks.
-
-It verifies the assertion with the account's public key, issues access tokens that expire, and requires one
-for every message. A test chooses its answers: to the next messages (`script`), to messages for one
-registration token (`by_token`), and to all other messages (`otherwise`).
+"""A local Firebase Cloud Messaging: Google's token endpoint and `messages:send`, with Google's checks. A test
+chooses its answers: to the next messages (`script`), to messages for one registration token (`by_token`), and
+to all other messages (`otherwise`).
 """
 
 import asyncio

@@ -1,9 +1,7 @@
-"""A process that has the program's modules loaded, and forks a process for each command that it is asked for.
-
-An interpreter takes most of a second to import the program, a fork 20 ms. It runs as
-`python -m tests.support.fork_server LIFE LISTENING`, with the descriptors of a socket with whose other end it
-ends, and of the socket at which it is asked. A conversation begins with the standard streams and a line of
-JSON; the answers are the process id and, at the end, the exit code.
+"""A process that has the program's modules loaded, and forks a process for each command that it is asked for:
+an interpreter takes most of a second to import the program, a fork 20 ms. Its arguments are the descriptors
+of a socket with whose other end it ends, and of the socket at which it is asked. A conversation begins with
+the standard streams and a line of JSON; the answers are the process id and, at the end, the exit code.
 """
 
 import atexit

@@ -1,6 +1,5 @@
 """`pytest --workers N --shuffle SEED`: tests are collected once, and forked processes run a module at a time.
-
-xdist's workers would each import and collect every test, which is as much work as a tenth of the suite.
+The workers of xdist would each import and collect every test, which is as much work as a tenth of the suite.
 """
 
 import os
@@ -220,9 +219,6 @@ class _Reporting:
         warning_message.source = None  # only this process has it
         content = {"warning_message": warning_message, "when": when, "nodeid": nodeid, "location": location}
         self._connection.send(("warning", content))
-
-
-# A random order of modules.
 
 
 def shuffled(tests: Sequence[pytest.Item], seed: str) -> list[pytest.Item]:

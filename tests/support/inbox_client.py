@@ -93,8 +93,6 @@ async def sign_in(server: RunningServer, number: int = 1, **fields: Any) -> Inbo
     return InboxClient(server, wallet, token)
 
 
-# Reading server-sent events, as a browser would.
-
 _PATIENCE_SECONDS = 60.0
 _ENDLESS = aiohttp.ClientTimeout(total=None)
 
@@ -109,6 +107,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventReader:
+    """Reads server-sent events, as a browser would."""
+
     response: aiohttp.ClientResponse
 
     @property
@@ -155,11 +155,8 @@ async def open_stream(inbox: InboxClient, query: str = "", **headers: str) -> As
         yield reader
 
 
-# The messages that wait on disk, as another program sees them.
-
-
 def count_stored(settings: Settings) -> int:
-    """How many there are, but for settled ones, which stay in PostgreSQL for some seconds."""
+    """How many messages wait on disk, but for settled ones, which stay in PostgreSQL for some seconds."""
     with database_of(settings) as database:
         ((count,),) = database.execute("SELECT count(*) FROM topic_messages WHERE expires_at_ms > 0")
         return int(count)

@@ -130,9 +130,6 @@ class PatientLoad(WriteLoad):
     is_patient = True
 
 
-# A backend that publishes with all its might, and a ledger of what it was answered.
-
-
 @dataclass(slots=True)
 class Sendings:
     """Answers by notification id: every account in `sent` must keep its notification.

@@ -72,8 +72,6 @@ class NodeProject:
         return str(folder / (programs if isinstance(programs, str) else next(iter(programs.values()))))
 
 
-# Specifications that Playwright runs in Debian's Chromium.
-
 BROWSER_MARKS = [slow, needs_chromium, needs_test_runners, pytest.mark.timeout(1_200)]
 """The marks of a module whose tests run whole specifications, dozens of steps, beside other workers."""
 

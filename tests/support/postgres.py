@@ -1,7 +1,6 @@
-"""A PostgreSQL server for the tests of one run, and databases on it that tests use one after another.
-
-The server is private and shared by all workers. BRIDGE_TEST_POSTGRES names the URL of another one, whose user
-may create databases.
+"""A PostgreSQL server for the tests of one run, private and shared by all workers, and databases on it that
+tests use one after another. BRIDGE_TEST_POSTGRES names the URL of another one, whose user may create
+databases.
 """
 
 import fcntl

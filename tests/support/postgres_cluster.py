@@ -1,7 +1,5 @@
-"""A private PostgreSQL server in a folder of its own, which ends with the tests however these end.
-
-Run as `python -m tests.support.postgres_cluster PID FOLDER` it waits until that process has ended, stops the
-server in the folder and removes the folder.
+"""A private PostgreSQL server in a folder of its own, which ends with the tests however these end: run as
+`python -m tests.support.postgres_cluster PID FOLDER`, this waits until that process has ended, and clears up.
 """
 
 import os
@@ -185,11 +183,8 @@ if __name__ == "__main__":
     main()
 
 
-# A PgBouncer before a PostgreSQL server of the tests, where its program is installed.
-
-
 def program() -> str | None:
-    """The program; BRIDGE_TEST_PGBOUNCER names another."""
+    """The program of PgBouncer; BRIDGE_TEST_PGBOUNCER names another."""
     return os.environ.get("BRIDGE_TEST_PGBOUNCER") or shutil.which(
         "pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin"
     )

@@ -143,8 +143,6 @@ def close_fork_server() -> None:
         _started.cache_clear()
 
 
-# The command `bridge-server` of a shell's script, in forked processes.
-
 # A program without the packages of the environment starts within a few milliseconds. It asks the fork server,
 # hands signals on, and ends as the process does.
 _PROGRAM = """#!{python} -IS
@@ -186,9 +184,6 @@ def folder_of_command(folder: Path) -> Path:
     return programs
 
 
-# The output of programs that examples of the documentation run.
-
-
 def output_of_program(program: str) -> str:
     """The output of a program in Python, which must succeed, in a forked process, like `python -c`."""
     with TemporaryFile() as out, TemporaryFile() as err:
@@ -217,9 +212,6 @@ async def output_of(*command: str, folder: Path, **variables: str) -> str:
             await process.wait()
     assert process.returncode == 0
     return output.decode()
-
-
-# Commands at a terminal.
 
 
 def shown_at_terminal(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> str:

@@ -1,7 +1,7 @@
 """A project with its operator at its side, and its backend that publishes."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +28,9 @@ def accounts(count: int, first: int = 1) -> list[str]:
     return [account(number) for number in range(first, first + count)]
 
 
-@asynccontextmanager
-async def operator_beside(settings: Settings, clock: Clock) -> AsyncIterator[OperatorServices]:
+def operator_beside(settings: Settings, clock: Clock) -> AbstractAsyncContextManager[OperatorServices]:
     """An operator on the database of a server that may run, by its clock."""
-    async with operations(beside(settings), clock=clock) as operator:
-        yield operator
+    return operations(beside(settings), clock=clock)
 
 
 def beside(settings: Settings) -> Settings:
@@ -146,11 +144,7 @@ look, execute = RunningServer.rows, RunningServer.change
 
 async def until_tried(server: RunningServer, attempts: int) -> None:
     """Return once what became of so many attempts to deliver the one message in the outbox is stored."""
-
-    async def tried() -> bool:
-        return look(server, "SELECT attempts FROM outbox") == [(attempts,)]
-
-    await eventually(tried)
+    await eventually(lambda: look(server, "SELECT attempts FROM outbox") == [(attempts,)])
 
 
 def subscribe_crowd(settings: Settings, count: int) -> None:

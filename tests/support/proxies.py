@@ -142,12 +142,9 @@ async def open_cutting_proxy(url: str) -> AsyncIterator[CuttingProxy]:
         await server.wait_closed()
 
 
-# A proxy before a node that closes every connection after one answer, as old ones do.
-
-
 @asynccontextmanager
 async def open_closing_proxy(node_url: str, *, is_silent: bool = False) -> AsyncIterator[str]:
-    """Its URL, until the block is left. It speaks HTTP/1.0; or HTTP/1.1, and says nothing of its closing."""
+    """The URL of a proxy that closes each connection after an answer: by HTTP/1.0, or silently by 1.1."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -165,9 +162,6 @@ async def open_closing_proxy(node_url: str, *, is_silent: bool = False) -> Async
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-
-
-# A proxy before a server, which does what proxies do wrong.
 
 
 @dataclass(slots=True)

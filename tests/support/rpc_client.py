@@ -78,9 +78,6 @@ def result_of(answer: Any) -> Any:
     return answer["result"]
 
 
-# A wallet that signs sign-in messages.
-
-
 @dataclass(frozen=True, slots=True)
 class Wallet:
     """A wallet with one key, which follows from the number."""

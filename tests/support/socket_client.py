@@ -119,8 +119,6 @@ async def connected(
         yield SocketClient(socket)
 
 
-# A client of generation 2.x as a test sees it: what it asks, what it is answered, and what it is sent.
-
 TOKEN_TIME = 1_800_000_000
 """When the tests' clock starts, in seconds."""
 

@@ -1,7 +1,6 @@
-"""Waiting for what happens by itself, without a guess at how long it takes.
-
-A condition must stay true until the test does something more: one that can pass by between two looks is
-waited for by the event that brings it.
+"""Waiting for what happens by itself, without a guess at how long it takes. A condition must stay true until
+the test does something more: one that can pass by between two looks is waited for by the event that brings
+it.
 """
 
 import asyncio
@@ -38,9 +37,6 @@ async def turns(count: int = 20) -> None:
     """Let everything that is ready run: what needs no other process, thread or socket has happened then."""
     for _ in range(count):
         await asyncio.sleep(0)
-
-
-# Another program that holds the database.
 
 
 @contextmanager

@@ -142,13 +142,11 @@ async def web_push_service(clock: Clock) -> AsyncIterator[WebPushService]:
             service.released.set()
 
 
-# A browser that subscribes to pushes and reads them: decryption by another library than the server's.
-
 _CURVE = ec.SECP256R1()
 
 
 class Browser:
-    """One subscription's keys (RFC 8291, section 2)."""
+    """One subscription's keys (RFC 8291, section 2); it decrypts by another library than the server's."""
 
     def __init__(self, private: int | None = None) -> None:
         self._key = (
