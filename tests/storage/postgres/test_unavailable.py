@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -31,19 +30,6 @@ pytestmark = needs_postgres
 async def bare(postgres: PostgresServer) -> str:
     """A database without tables."""
     return await postgres.bare_database("refusals")
-
-
-@pytest.fixture
-async def weak_user(postgres: PostgresServer, bare: str) -> AsyncIterator[str]:
-    """The URL of that database for a user who owns nothing."""
-    async with connected(postgres.url) as connection:
-        await connection.execute("DROP ROLE IF EXISTS weak")
-        await connection.execute("CREATE ROLE weak LOGIN CONNECTION LIMIT 20")
-    async with connected(bare) as connection:
-        await connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-    yield bare.replace("bridge@", "weak@", 1)
-    async with connected(postgres.url) as connection:
-        await connection.execute("DROP ROLE weak")
 
 
 async def refusal_of(url: str, tmp_path: Path) -> str:
@@ -84,14 +70,19 @@ async def test_no_server_there(tmp_path: Path) -> None:
     assert "sesame" not in said
 
 
-async def test_permissions_and_connections(postgres: PostgresServer, weak_user: str, tmp_path: Path) -> None:
-    said = await refusal_of(weak_user, tmp_path)
-    assert "permission denied" in said
-    assert "must be allowed to create tables" in said
-    async with connected(postgres.url) as connection:
-        await connection.execute("ALTER ROLE weak CONNECTION LIMIT 2")
-    said = await refusal_of(weak_user, tmp_path)
-    assert "allows 2 connections, and each process of the server needs 9" in said
+async def test_permissions_and_connections(postgres: PostgresServer, bare: str, tmp_path: Path) -> None:
+    url = bare.replace("bridge@", "weak@", 1)
+    async with connected(postgres.url) as wire, connected(bare) as owner:
+        await wire.execute("DROP ROLE IF EXISTS weak")
+        await wire.execute("CREATE ROLE weak LOGIN CONNECTION LIMIT 20")
+        await owner.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        said = await refusal_of(url, tmp_path)
+        assert "permission denied" in said
+        assert "must be allowed to create tables" in said
+        await wire.execute("ALTER ROLE weak CONNECTION LIMIT 2")
+        said = await refusal_of(url, tmp_path)
+        assert "allows 2 connections, and each process of the server needs 9" in said
+        await wire.execute("DROP ROLE weak")
 
 
 async def test_newer_schema_or_old_server(bare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
