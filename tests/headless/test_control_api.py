@@ -59,7 +59,6 @@ class Control:
 
 @asynccontextmanager
 async def controlled(**options: Any) -> AsyncIterator[tuple[HeadlessWallet, Control]]:
-    """A wallet with its control API."""
     async with (
         HeadlessWallet(**{"pace": BRISK, **options}) as wallet,
         control_api(wallet, "127.0.0.1", 0) as facts,
@@ -192,7 +191,6 @@ async def test_a_session_is_approved_or_rejected(relay: RunningServer, generatio
 
 @asynccontextmanager
 async def events_of(control: Control) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-    """The events from now on."""
     async with control.http.get(f"{control.url}/events") as response:
         assert response.headers["Content-Type"] == "text/event-stream"
         assert await response.content.readline() == b"retry: 1000\n"

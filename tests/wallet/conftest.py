@@ -14,7 +14,6 @@ from tests.wallet.rig import Rig, open_rig
 
 @pytest.fixture(scope="module")
 def server_settings() -> dict[str, Any]:
-    """The settings of the folder's server by name."""
     return {"dev_accounts": True, "light_kdf": True}
 
 
@@ -32,7 +31,6 @@ async def fake() -> AsyncIterator[FakeNode]:
 
 @pytest.fixture
 def node_url(fake: FakeNode) -> str:
-    """The node of the rigs."""
     return fake.url
 
 

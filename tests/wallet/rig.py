@@ -52,15 +52,12 @@ class Rig:
         return await self.wallet.transaction_methods.send([transaction(**fields)], CALLER)
 
     async def send_raw(self, raw: str) -> str:
-        """Send a signed transaction."""
         return await self.wallet.transaction_methods.send_raw([raw], CALLER)
 
     async def sign(self, **fields: Any) -> str:
-        """Sign only; the fields as above."""
         return await self.wallet.transaction_methods.sign([transaction(**fields)], CALLER)
 
     async def pass_on(self, method: str, *params: Any) -> Any:
-        """Ask the node through the wallet."""
         (answer,) = await self.wallet.node.forward([RpcCall(method, list(params))])
         return answer
 
@@ -93,13 +90,14 @@ class Rig:
 
     async def until_attempt(self, number: int) -> StoredTransaction:
         """Wait until this attempt for the newest was in vain."""
+        stored: StoredTransaction | None = None
 
         async def holds() -> bool:
+            nonlocal stored
             stored = await self.wallet.transactions.newest()
             return stored is not None and stored.attempts >= number
 
         await eventually(holds)
-        stored = await self.wallet.transactions.newest()
         assert stored is not None
         assert stored.attempts == number
         return stored
@@ -109,7 +107,6 @@ class Rig:
         return sum([await sweep(self.clock.now_ms()) for sweep in self.wallet.sweeps])
 
     def audited(self) -> list[dict[str, Any]]:
-        """The lines of the audit log."""
         return [orjson.loads(line) for line in self.settings.audit_file.read_bytes().splitlines()]
 
 
@@ -207,7 +204,6 @@ class Desk:
 
     @property
     def audit_log(self) -> bytes:
-        """The bytes of its file."""
         return self.server.settings.audit_file.read_bytes()
 
 

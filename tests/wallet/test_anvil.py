@@ -37,7 +37,6 @@ class Anvil:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
         return f"http://127.0.0.1:{self.port}"
 
     async def start(self, *, keeps_state: bool = True) -> None:

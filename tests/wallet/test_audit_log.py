@@ -77,7 +77,6 @@ def lines_of(content: bytes) -> list[dict[str, Any]]:
 
 
 def audited(server: RunningServer) -> list[dict[str, Any]]:
-    """The lines of a server's log."""
     return lines_of(server.settings.audit_file.read_bytes())
 
 
