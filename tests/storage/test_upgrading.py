@@ -6,8 +6,6 @@ from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.migrate import packaged_migrations as packaged_for_postgres
@@ -77,23 +75,19 @@ INSERT INTO covered_accounts (notification, account) VALUES (1, 1), (1, 2), (1, 
 """
 
 
-@pytest.fixture
-def data_dir(tmp_path: Path) -> Path:
-    (tmp_path / "data").mkdir(mode=0o700)
-    return tmp_path / "data"
-
-
-def make_older(data_dir: Path, version: int, script: str) -> Path:
-    """The file of a server whose schema has this version, with what the script writes into it."""
-    file = data_dir / "bridge.sqlite3"
-    migrate(file, packaged_migrations()[:version])
-    with closing(sqlite3.connect(file)) as connection:
+def make_older(tmp_path: Path, version: int, script: str) -> Path:
+    """The data directory of a server whose schema has this version, with what the script writes into it."""
+    data_dir = tmp_path / "data"
+    data_dir.mkdir(mode=0o700)
+    migrate(data_dir / "bridge.sqlite3", packaged_migrations()[:version])
+    with closing(sqlite3.connect(data_dir / "bridge.sqlite3")) as connection:
         connection.executescript(script)
-    return file
+    return data_dir
 
 
-async def test_sessions_of_the_first_version_are_served_and_a_project_publishes(data_dir: Path) -> None:
-    file = make_older(data_dir, 1, _SESSION)
+async def test_sessions_of_the_first_version_are_served_and_a_project_publishes(tmp_path: Path) -> None:
+    data_dir = make_older(tmp_path, 1, _SESSION)
+    file = data_dir / "bridge.sqlite3"
 
     async with running_server(data_dir) as server, opened_app(server) as app:
         calls = (await ask_server(server, "GET", "/session/session/calls")).json
@@ -108,7 +102,7 @@ async def test_sessions_of_the_first_version_are_served_and_a_project_publishes(
     assert (data_dir / "bridge.sqlite3.before-upgrade-from-1").exists()
 
 
-async def test_devices_and_what_is_owed_to_them_are_kept_and_served(data_dir: Path) -> None:
+async def test_devices_and_what_is_owed_to_them_are_kept_and_served(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
     async with open_receiver() as receiver:
         held = _DEVICES.format(
@@ -116,7 +110,7 @@ async def test_devices_and_what_is_owed_to_them_are_kept_and_served(data_dir: Pa
             url=receiver.url(),
             origin=f"http://127.0.0.1:{receiver.port}",
         )
-        make_older(data_dir, 2, held)
+        data_dir = make_older(tmp_path, 2, held)
         async with running_server(data_dir, **settings) as server, opened_app(server) as app:
             await until_delivered(server)
             inbox = await sign_in(server)
@@ -138,8 +132,8 @@ async def test_devices_and_what_is_owed_to_them_are_kept_and_served(data_dir: Pa
     assert registered.status == 200
 
 
-async def test_stored_calls_are_served_answered_and_swept(data_dir: Path) -> None:
-    make_older(data_dir, 5, _CALLS)
+async def test_stored_calls_are_served_answered_and_swept(tmp_path: Path) -> None:
+    data_dir = make_older(tmp_path, 5, _CALLS)
 
     async with running_server(data_dir, clock=ManualClock()) as server:
         bridge = BridgeClient(server)
@@ -160,8 +154,8 @@ async def test_stored_calls_are_served_answered_and_swept(data_dir: Path) -> Non
     assert (pending, left) == (["first", "second"], ["second"])
 
 
-async def test_earlier_notifications_have_figures_and_outcomes(data_dir: Path) -> None:
-    make_older(data_dir, 10, _NOTIFICATIONS)
+async def test_earlier_notifications_have_figures_and_outcomes(tmp_path: Path) -> None:
+    data_dir = make_older(tmp_path, 10, _NOTIFICATIONS)
 
     async with running_server(data_dir, admin_token=ADMIN_TOKEN) as server:
         admin = AdminClient(server)
@@ -196,11 +190,9 @@ def message(number: int, topic: str, text: str, is_open: int = 0, expires_at_ms:
     return f"({number}, '{topic}', {blob}, {len(data)}, '{key(DAPP)}', NULL, {is_open}, {expires_at_ms})"
 
 
-_SUBSCRIPTIONS = f"""
+_MESSAGES = f"""
 INSERT INTO irn_subscriptions (client, topic, expires_at_ms)
 VALUES ('{key(ONE)}', '{TOPIC}', {_LATER}), ('{key(TWO)}', '{TOPIC}', {_LATER});
-"""
-_MESSAGES = f"""
 INSERT INTO irn_messages (number, topic, data, size_bytes, sender, address, is_open, expires_at_ms)
 VALUES {message(1, TOPIC, "for both")}, {message(2, TOPIC, "for two")}, {message(3, TOPIC, "for one")},
        {message(4, OTHER, "for the next", is_open=1)}, {message(5, TOPIC, "expired", expires_at_ms=5)},
@@ -234,21 +226,20 @@ async def each_is_delivered(data_dir: Path, **settings: Any) -> None:
         await again.nothing()
 
 
-async def test_messages_that_wait_in_a_file_are_delivered(data_dir: Path) -> None:
-    make_older(data_dir, _BEFORE_PLACES, _SUBSCRIPTIONS + _MESSAGES)
-    await each_is_delivered(data_dir)
+async def test_messages_that_wait_in_a_file_are_delivered(tmp_path: Path) -> None:
+    await each_is_delivered(make_older(tmp_path, _BEFORE_PLACES, _MESSAGES))
 
 
-async def test_messages_that_wait_in_postgres_are_delivered(data_dir: Path, postgres: PostgresServer) -> None:
+async def test_messages_that_wait_in_postgres_are_delivered(tmp_path: Path, postgres: PostgresServer) -> None:
     url = await postgres.bare_database("places")
     async with connected(url) as connection:
         known = [each for each in packaged_for_postgres() if each.version <= _BEFORE_PLACES]
         await migrate_postgres(connection, known)
-        await connection.execute(_SUBSCRIPTIONS + re.sub(r"\bx'", r"'\\x", _MESSAGES))
+        await connection.execute(re.sub(r"\bx'", r"'\\x", _MESSAGES))
         await connection.execute(
             "SELECT setval('irn_message_numbers', 6);"
             "UPDATE irn_deliveries SET is_received = 1 WHERE number = 6;"
             f"INSERT INTO irn_deliveries (client, number, is_received) VALUES ('{key(ONE)}', 2, 1);"
         )
         await migrate_postgres(connection)
-    await each_is_delivered(data_dir, database=url)
+    await each_is_delivered(tmp_path / "data", database=url)
