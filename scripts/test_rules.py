@@ -38,7 +38,6 @@ SLEEPS = {
     "support/waiting.py": "the pause between two looks",
     "support/loads.py": "the pace of a load: its answers are checked, not its times",
     "support/postgres_cluster.py": "a watcher that outlives the tests, where the system has no pidfd",
-    "cluster/test_failures.py": "the pace at which a load is looked at until it has done enough",
     "pubsub/test_v2_kills.py": "the pace at which a load is looked at until it has done enough",
     "storage/test_data_directory.py": "the moment of a kill: as soon as a file is there",
 }

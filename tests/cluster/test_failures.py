@@ -5,16 +5,17 @@ import os
 import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import aiohttp
 import pytest
 
 from tests.cluster.processes import END_EARS, UNBOUNDED, ClusterProcess, processes_over
-from tests.pubsub.test_v2_kills import ROOM, TOPICS, Receiver, check, confirmed_by, joined, publish
+from tests.pubsub.test_v2_kills import (
+    ROOM,
+    talk_through_kills,
+)
 from tests.support.asking import METRICS_TOKEN, ask, until_waiting
 from tests.support.bridge_client import BridgeClient
 from tests.support.loads import Ledger, PatientLoad
@@ -23,7 +24,6 @@ from tests.support.postgres import needs_postgres
 from tests.support.postgres_cluster import PostgresCluster
 from tests.support.proxies import open_cutting_proxy
 from tests.support.rows import each_row
-from tests.support.socket_client import Identity
 from tests.support.waiting import eventually
 from tests.test_crash import losses
 
@@ -173,46 +173,10 @@ async def test_a_database_that_crashes_and_returns_has_what_both_processes_answe
             await update(pair[1], sessions)
 
 
-# Kills of two processes in the middle of messages to many clients, which come and go at both.
-
-_KILLS = 20 if SLOW else 2
-_RECEIVERS = 12
-
-
 @pytest.mark.timeout(900)  # so many processes are started
-async def test_no_answered_message_is_missing_and_none_comes_again(url: str, tmp_path: Path) -> None:
-    chance, numbers = Random(11), count()
-    receivers, answered = [Receiver() for _ in range(_RECEIVERS)], list[str]()
-    async with (
-        processes_over(url, tmp_path, **ROOM) as pair,
-        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session,
-    ):
-        for receiver in receivers:
-            async with joined(session, pair[0].url, receiver.identity) as socket:
-                await socket.subscribe(*TOPICS)
-        for number in range(_KILLS):
-            goal, sure = len(answered) + chance.randint(30, 150), confirmed_by(receivers) + 60
-            async with AsyncExitStack() as stack:
-                work = []
-                for place, receiver in enumerate(chance.sample(receivers, _RECEIVERS * 3 // 4)):
-                    joining = joined(session, pair[place % 2].url, receiver.identity)
-                    socket = await stack.enter_async_context(joining)
-                    work.append(asyncio.create_task(receiver.listen(socket, chance)))
-                for process in pair:
-                    socket = await stack.enter_async_context(joined(session, process.url, Identity()))
-                    work.append(asyncio.create_task(publish(socket, numbers, answered)))
-                while (len(answered) < goal or confirmed_by(receivers) < sure) and not any(
-                    task.done() for task in work
-                ):
-                    await asyncio.wait(work, timeout=0.02, return_when=asyncio.FIRST_COMPLETED)
-                pair[number % 2].process.kill()
-                for task in work:
-                    task.cancel()
-                await asyncio.wait(work)
-            await asyncio.to_thread(pair[number % 2].process.start)
-        for place, receiver in enumerate(receivers):
-            async with joined(session, pair[place % 2].url, receiver.identity) as socket:
-                await receiver.take_the_rest(socket)
-
-    assert len(answered) >= 30 * _KILLS
-    check(receivers, answered, _KILLS)
+async def test_no_answered_message_is_missing_after_kills_and_none_comes_again(
+    url: str, tmp_path: Path
+) -> None:
+    async with processes_over(url, tmp_path, **ROOM) as pair:
+        servers = [each.process for each in pair]
+        await talk_through_kills(servers, Random(11), 20 if SLOW else 2, least=30, most=150)

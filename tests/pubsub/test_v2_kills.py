@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 
+from bridge_server.kit.testing.server import ServerProcess
 from tests.pubsub.conftest import irn_opened
 from tests.support.needs import SLOW
 from tests.support.rows import each_row
@@ -66,14 +67,13 @@ async def test_subscriptions_messages_and_calls_survive_a_kill(tmp_path: Path) -
 # none comes again once its acknowledgement was confirmed.
 
 TOPICS = tuple(topic_of(f"topic {number}") for number in range(3))
-_KILLS = 20 if SLOW else 4
-_RECEIVERS = 12
 ROOM: dict[str, Any] = {
     "max_topic_messages": 100_000,
     "max_topic_bytes": 100_000_000,
     "max_address_messages": 1_000_000,
     "max_client_messages": 1_000_000,
 }
+"""Settings by name of servers for `talk_through_kills`."""
 
 
 @dataclass
@@ -121,13 +121,6 @@ class Receiver:
             self.repeated.append(text)
 
 
-def check(receivers: Sequence[Receiver], answered: list[str], kills: int) -> None:
-    """Make sure that no answered message is missing, and that none came again."""
-    assert [set(answered) - receiver.received for receiver in receivers] == [set()] * len(receivers)
-    assert [receiver.repeated for receiver in receivers] == [[]] * len(receivers)
-    assert confirmed_by(receivers) >= 60 * kills
-
-
 def confirmed_by(receivers: Sequence[Receiver]) -> int:
     return sum(len(receiver.confirmed) for receiver in receivers)
 
@@ -145,41 +138,53 @@ async def publish(socket: IrnClient, numbers: "count[int]", answered: list[str])
             answered += texts
 
 
-async def test_kills_and_stops_in_the_middle_of_messages_to_many_clients(tmp_path: Path) -> None:
-    chance, numbers = Random(7), count()
-    receivers, answered = [Receiver() for _ in range(_RECEIVERS)], list[str]()
-    room = {f"BRIDGE_{name.upper()}": str(value) for name, value in ROOM.items()}
+async def talk_through_kills(
+    servers: Sequence[ServerProcess], chance: Random, kills: int, *, least: int, most: int
+) -> None:
+    """Kill, and now and then stop, one server after another in the middle of messages to many clients."""
+    receivers, numbers, answered = [Receiver() for _ in range(12)], count(), list[str]()
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
-        with server_process(tmp_path / "data", environment=room) as server:
-            for receiver in receivers:
-                async with joined(session, server.url, receiver.identity) as socket:
-                    await socket.subscribe(*TOPICS)
-            for number in range(_KILLS):
-                goal, sure = len(answered) + chance.randint(60, 400), confirmed_by(receivers) + 60
-                async with AsyncExitStack() as stack:
-                    work = []
-                    for each in chance.sample(receivers, _RECEIVERS * 3 // 4):
-                        socket = await stack.enter_async_context(joined(session, server.url, each.identity))
-                        work.append(asyncio.create_task(each.listen(socket, chance)))
+        for receiver in receivers:
+            async with joined(session, servers[0].url, receiver.identity) as socket:
+                await socket.subscribe(*TOPICS)
+        for number in range(kills):
+            goal, sure = len(answered) + chance.randint(least, most), confirmed_by(receivers) + 60
+            victim = servers[number % len(servers)]
+            async with AsyncExitStack() as stack:
+                work = []
+                for place, receiver in enumerate(chance.sample(receivers, 9)):
+                    joining = joined(session, servers[place % len(servers)].url, receiver.identity)
+                    socket = await stack.enter_async_context(joining)
+                    work.append(asyncio.create_task(receiver.listen(socket, chance)))
+                for server in servers:
                     socket = await stack.enter_async_context(joined(session, server.url, Identity()))
                     work.append(asyncio.create_task(publish(socket, numbers, answered)))
-                    while (len(answered) < goal or confirmed_by(receivers) < sure) and not work[-1].done():
-                        await asyncio.wait([work[-1]], timeout=0.02)
-                    if number % 4 == 3:
-                        await asyncio.to_thread(server.stop)
-                    else:
-                        server.kill()
-                    done, _ = await asyncio.wait(work)
-                    assert all(task.exception() is not None for task in done)
-                await asyncio.to_thread(server.start)
-            for receiver in receivers:
-                async with joined(session, server.url, receiver.identity) as socket:
-                    await receiver.take_the_rest(socket)
-                    with suppress(TimeoutError):
-                        await socket.settled()
+                while (len(answered) < goal or confirmed_by(receivers) < sure) and not any(
+                    task.done() for task in work
+                ):
+                    await asyncio.wait(work, timeout=0.02, return_when=asyncio.FIRST_COMPLETED)
+                if number % 4 == 3:
+                    await asyncio.to_thread(victim.stop)
+                else:
+                    victim.kill()
+                for task in work:
+                    task.cancel()
+                await asyncio.wait(work)
+            await asyncio.to_thread(victim.start)
+        for place, receiver in enumerate(receivers):
+            async with joined(session, servers[place % len(servers)].url, receiver.identity) as socket:
+                await receiver.take_the_rest(socket)
 
-    assert len(answered) >= 60 * _KILLS
-    check(receivers, answered, _KILLS)
+    assert len(answered) >= least * kills
+    assert [set(answered) - receiver.received for receiver in receivers] == [set()] * len(receivers)
+    assert [receiver.repeated for receiver in receivers] == [[]] * len(receivers)
+    assert confirmed_by(receivers) >= 60 * kills
+
+
+async def test_kills_and_stops_in_the_middle_of_messages_to_many_clients(tmp_path: Path) -> None:
+    room = {f"BRIDGE_{name.upper()}": str(value) for name, value in ROOM.items()}
+    with server_process(tmp_path / "data", environment=room) as server:
+        await talk_through_kills([server], Random(7), 20 if SLOW else 4, least=60, most=400)
 
 
 # The clock on the wall is set back while messages are under way: none is lost, none comes without end.
