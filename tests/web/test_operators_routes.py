@@ -70,16 +70,11 @@ async def test_the_build_is_named_and_every_figure_explained(server: RunningServ
     text = await figures(server)
     numbers = rf'{{python="3\.[0-9.]+",sqlite="3\.[0-9.]+",version="{re.escape(VERSION)}"}}'
     assert re.search(rf"^bridge_build_info{numbers} 1\.0$", text, re.MULTILINE)
-    all_on = {
-        "admin_token": ADMIN_TOKEN,
-        "database_limit": 10**9,
-        "test": True,
-        "allow_private_webhooks": True,
-    }
-    rooms = house(lay_foundation(Settings(data_dir=tmp_path, **all_on)))
+    settings = {**server.settings.model_dump(), "data_dir": tmp_path, "database_limit": 10**9}
+    rooms = house(lay_foundation(Settings(**settings)))
     assert {name for room in rooms for name in room.gauges()} <= MEANINGS.keys()
-    helps = re.findall(r"^# HELP (\w+) (.*)$", text, re.MULTILINE)
-    assert all(text.endswith(".") and len(text.split()) > 2 for _, text in helps)
+    helps = re.findall(r"^# HELP \w+ (.*)$", text, re.MULTILINE)
+    assert all(meaning.endswith(".") and len(meaning.split()) > 2 for meaning in helps)
 
 
 async def test_refusals_notifications_and_pushes_are_counted_by_their_outcome(server: RunningServer) -> None:

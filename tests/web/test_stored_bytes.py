@@ -64,15 +64,11 @@ def left(answer: Answer) -> str:
 
 async def test_every_payload_is_charged_with_its_size(server: RunningServer) -> None:
     session_id = await server.open_session()
-
     answers = [await put(server, session_id, 100), await call(server, session_id, 200)]
     path = f"/call-status/{answers[1].json['callId']}/new"
     answers.append(await send(server, "POST", path, b'{"encryptionPayload":{"data":"x"}}'))
-    push = (
-        b'{"encryptionPayload":"","push":{"type":"fcm","token":"abc","webhook":"https://example.org/hook"}}'
-    )
+    push = b'{"encryptionPayload":"","push":{"type":"fcm","token":"abc","webhook":"%b"}}' % FAR.encode()
     answers.append(await send(server, "PUT", f"/session/{session_id}", push))
-
     assert [answer.status for answer in answers] == [200] * 4
     sizes = (100, 200, len(b'{"data":"x"}'), 2 + len("fcm" + "abc" + FAR))
     assert [left(answer) for answer in answers] == [f"r={1_000 - spent}" for spent in accumulate(sizes)]
@@ -196,11 +192,9 @@ async def test_subscriptions_have_a_bucket_of_their_own_for_as_long_as_they_live
 
 def test_a_limit_counts_in_bytes_that_come_back_in_its_window() -> None:
     for size_bytes, window_seconds, window_us in (
-        (1, 1, 10**6),
-        (360_000_000, HOUR, HOUR * 10**6),
-        (360_000_001, HOUR, HOUR * 10**6 + 10),
+        (1, 1, 10**6), (360_000_000, HOUR, HOUR * 10**6), (360_000_001, HOUR, HOUR * 10**6 + 10),
         (64 * 2**40, HOUR, 64 * 2**30),
-    ):
+    ):  # fmt: skip
         limit = storage_limit("a", size_bytes, window_seconds)
         assert (limit.name, limit.burst, limit.window_us) == ("a-bytes", size_bytes, window_us)
 
