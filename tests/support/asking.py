@@ -61,10 +61,7 @@ async def ask(
     content_type: str | None = "application/json",
     client: aiohttp.ClientSession | None = None,
 ) -> Answer:
-    """Send one request; the path goes out as it is spelled. A body is declared as `content_type`.
-
-    The answer is held against the server's description of itself.
-    """
+    """Send one request, with the path as it is spelled; its answer is held against the description."""
     sent = CIMultiDict(headers or {})
     if body is not None and content_type is not None:
         sent["Content-Type"] = content_type

@@ -47,11 +47,7 @@ PassTime = Callable[[float], Awaitable[None]]
 
 
 def moving() -> PassTime:
-    """Moves the time of the running loop, also for later tests with that loop.
-
-    Time that went back after the test would hold up every timer that was set meanwhile, also those of a
-    server that the tests of a module share.
-    """
+    """Moves the time of the running loop for good: to set it back would hold up every timer set meanwhile."""
     loop = asyncio.get_running_loop()
     time, passed = loop.time, 0.0
     loop.time = lambda: time() + passed  # type: ignore[method-assign]

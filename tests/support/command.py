@@ -141,10 +141,7 @@ def server_from_shell(
     terminal: int | None = None,
     program: Sequence[str | Path] = COMMAND,
 ) -> Iterator[WatchedServer]:
-    """Run a server from a shell, as a new interpreter, until the end of the block.
-
-    `terminal` is the descriptor of one that it reads from and writes to; `program` may be another.
-    """
+    """Run a server (or `program`) from a shell, perhaps at a `terminal`, until the end of the block."""
     shell = ["sh", "-c", ':; exec "$@"', "sh"]
     with (directory / "out").open("wb") as out, (directory / "err").open("wb") as err:
         process = subprocess.Popen(

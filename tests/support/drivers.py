@@ -14,10 +14,7 @@ from tests.support.postgres import PostgresServer
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Opens an empty database with the tables of `tests.storage.notes`.
-
-    It is in a directory of the test's own, or a database on a server, which this driver `needs_server` for.
-    """
+    """Opens an empty database with the tables of `tests.storage.notes`, in a directory or on a server."""
 
     name: str
     opened: Callable[[Path, Events, PostgresServer | None], AbstractAsyncContextManager[Database]]

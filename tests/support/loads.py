@@ -25,11 +25,7 @@ _PATIENCE_SECONDS = 60.0
 
 @dataclass(slots=True)
 class Content:
-    """Something that is replaced again and again by one client.
-
-    `answered` is the last that the server acknowledged, `asked` what was sent after it and not answered:
-    that may be stored or not.
-    """
+    """What one client replaces again and again: `asked` was not answered yet, and may be stored or not."""
 
     answered: str | None = None
     asked: str | None = None
@@ -132,10 +128,7 @@ class PatientLoad(WriteLoad):
 
 @dataclass(slots=True)
 class Sendings:
-    """Answers by notification id: every account in `sent` must keep its notification.
-
-    `asked` are the accounts of calls that may or may not have been taken.
-    """
+    """Accounts by notification id: those in `sent` must keep it, those in `asked` may have it."""
 
     sent: dict[str, set[str]] = field(default_factory=dict)
     asked: dict[str, set[str]] = field(default_factory=dict)

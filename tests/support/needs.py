@@ -85,10 +85,7 @@ LAZY_PIP = {"PIP_COMPILE": "0"}
 
 
 def with_present_pip(folder: Path) -> dict[str, str]:
-    """Such variables, with which pip of a new virtual environment is the tests' own one.
-
-    The one that Python brings is older, and takes twice as long. A link to it is made in the folder.
-    """
+    """With these variables pip of a new environment is the tests' own: Python's takes twice as long."""
     found = find_spec("pip")
     assert found is not None
     assert found.origin is not None

@@ -26,10 +26,7 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 class NodeProject:
-    """A folder with `node_modules`; other packages in it are those of tests/node.
-
-    The servers and wallets of its tests are forked processes.
-    """
+    """A folder with `node_modules` and packages of tests/node; its servers and wallets are forked."""
 
     def __init__(self, folder: Path, *packages: str) -> None:
         self.folder = folder
@@ -88,10 +85,7 @@ def run_specification(
     files: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run the specifications in this folder, with `files` beside them. All of their tests must pass.
-
-    Returns what Playwright prints.
-    """
+    """What Playwright prints of the specifications in this folder, beside `files`. All tests must pass."""
     project = NodeProject(folder, "@playwright/test", "playwright", "playwright-core", "axe-core")
     project.write({"playwright.config.js": CONFIGURATION, **(files or {})})
     page_check = Path(__file__).parent / "page_check.js"

@@ -33,10 +33,7 @@ needs_postgres = pytest.mark.skipif(not HAS_POSTGRES, reason=_LEFT_OUT if _IS_LE
 
 
 def wait_long(patch: pytest.MonkeyPatch) -> None:
-    """Have servers wait as long as it takes, for locks, for answers and for the connection that listens.
-
-    They give up after 2 s, which a busy machine may need, or after 20 s, which a test lets pass in a moment.
-    """
+    """Have servers wait for a minute: they give up after 2 s or 20 s, which a busy machine may need."""
     for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
         patch.setitem(connection._SETTINGS, name, "60s")
     patch.setattr(connection, "EXCHANGE_SECONDS", 60.0)
@@ -82,10 +79,9 @@ class PostgresServer:
         return urlsplit(self.url)._replace(path=f"/{database}").geturl()
 
     async def database(self, schema: str, make_schema: MakeSchema | None = None) -> str:
-        """The URL of the worker's database for this schema, its tables empty but for `schema_versions`.
+        """The URL of the worker's database for this schema, empty but for `schema_versions`.
 
-        It has the rooms' tables, unless `make_schema` makes others. Connections that an earlier test has left
-        are ended.
+        It has the rooms' tables, unless `make_schema` makes others. Nothing else is connected to it any more.
         """
         name = f"{self._prefix}_{schema}"
         if name not in self.made:

@@ -31,10 +31,7 @@ _SECONDS = 240
 
 
 class ForkedProcess(subprocess.Popen[bytes]):
-    """A process that a fork server has made, which can be waited for and signalled as one of `subprocess`.
-
-    The fork server writes the process id to `conversation`, and at the end the exit code.
-    """
+    """A process of a fork server, which writes its id to `conversation`, and at the end the exit code."""
 
     def __init__(self, arguments: Sequence[str], conversation: socket.socket) -> None:
         self.args = list(arguments)

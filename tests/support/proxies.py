@@ -70,10 +70,7 @@ class CuttingProxy:
         self._clients.clear()
 
     def say_last_words(self) -> None:
-        """Send every client what a server says before it ends a connection, and nothing more; end none.
-
-        A notice comes first, which tells a client that the words have arrived.
-        """
+        """Say a notice, which shows that it has arrived, and what ends a connection; then nothing more."""
         for client in self._clients:
             client.write(_message(b"N", b"WARNING") + _message(b"E", b"FATAL"))
         self._silenced.update(self._clients)

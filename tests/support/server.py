@@ -109,10 +109,7 @@ def server_process(
 
 @asynccontextmanager
 async def reached(process: ServerProcess | WatchedServer) -> AsyncIterator[RunningServer]:
-    """A server in a process of its own, reached as one in this process is.
-
-    Its clock is the machine's, and stands where that was when this was called: near enough to sign in.
-    """
+    """A server in a process of its own, with a clock that stands at the machine's time of this call."""
     if isinstance(process, ServerProcess):
         settings = settings_over(process.data_dir)
     else:

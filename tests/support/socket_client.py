@@ -24,6 +24,7 @@ PATIENCE_SECONDS = 60.0
 @dataclass(eq=False)
 class HeardSocket:
     socket: aiohttp.ClientWebSocketResponse
+    _came: deque[dict[str, Any]] = field(default_factory=deque, kw_only=True)
 
     async def closed(self) -> tuple[int, str]:
         """The code and the reason of the close frame that comes, whatever comes before."""
@@ -46,6 +47,27 @@ class HeardSocket:
                 assert message.type is WSMsgType.TEXT, message
                 return dict(orjson.loads(message.data))
 
+    async def settled(self) -> None:
+        """Return once the server has answered a ping, which it does when all before is safe."""
+        ping = orjson.dumps(next(_ids))
+        await self.socket.ping(ping)
+        while (message := await self._next()) != ping:
+            self._take(message)
+
+    async def nothing(self) -> None:
+        """Make sure that nothing else has come, or is about to."""
+        await self.settled()
+        assert not self._came
+
+    async def _first(self) -> dict[str, Any]:
+        while not self._came:
+            self._take(await self._next())
+        return self._came.popleft()
+
+    def _take(self, message: dict[str, Any] | bytes) -> None:
+        if isinstance(message, dict):
+            self._came.append(message)
+
 
 def spelled(topic: Any, kind: Any, payload: Any = "", silent: Any = True) -> str:
     """A frame as the published clients write it."""
@@ -54,9 +76,6 @@ def spelled(topic: Any, kind: Any, payload: Any = "", silent: Any = True) -> str
 
 @dataclass(eq=False)
 class SocketClient(HeardSocket):
-    _came: deque[dict[str, Any]] = field(default_factory=deque)
-    _pings: int = 0
-
     async def say(self, topic: Any, kind: Any, payload: Any = "", silent: Any = True) -> None:
         await self.socket.send_str(spelled(topic, kind, payload, silent))
 
@@ -77,31 +96,14 @@ class SocketClient(HeardSocket):
             await self.say(topic, "ack")
         await self.settled()
 
-    async def settled(self) -> None:
-        """Return once the server has answered a ping, which it does when all before is safe."""
-        self._pings += 1
-        ping = b"%d" % self._pings
-        await self.socket.ping(ping)
-        while (answer := await self._next()) != ping:
-            assert isinstance(answer, dict)
-            self._came.append(answer)
-
     async def message(self) -> dict[str, Any]:
-        if self._came:
-            return self._came.popleft()
-        message = await self._next()
-        assert isinstance(message, dict)
-        return message
+        return await self._first()
 
     async def payloads(self, count: int) -> list[str]:
         """The payloads of the next messages, and no more than these have come."""
         found = [(await self.message())["payload"] for _ in range(count)]
-        await self.settled()
-        assert not self._came
+        await self.nothing()
         return found
-
-    async def nothing(self) -> None:
-        assert await self.payloads(0) == []
 
     def vanish(self) -> None:
         connection = self.socket._response.connection
@@ -174,7 +176,6 @@ class IrnClient(HeardSocket):
     """One socket. It acknowledges nothing by itself."""
 
     requests: list[dict[str, Any]] = field(default_factory=list)
-    _came: deque[dict[str, Any]] = field(default_factory=deque)
     _answers: dict[Any, dict[str, Any]] = field(default_factory=dict)
 
     async def send(self, **members: Any) -> None:
@@ -207,9 +208,7 @@ class IrnClient(HeardSocket):
         return await self.ask("irn_batchFetchMessages", {"topics": topics})
 
     async def request(self) -> dict[str, Any]:
-        while not self._came:
-            self._take(await self._next())
-        return self._came.popleft()
+        return await self._first()
 
     async def message(self, *, acknowledge: bool = True) -> str:
         request = await self.request()
@@ -223,20 +222,8 @@ class IrnClient(HeardSocket):
         await self.nothing()
         return found
 
-    async def nothing(self) -> None:
-        """Make sure that nothing else has come, or is about to."""
-        await self.settled()
-        assert not self._came
-
     async def acknowledge(self, request: dict[str, Any]) -> None:
         await self.send(id=request["id"], jsonrpc="2.0", result=True)
-
-    async def settled(self) -> None:
-        """Return once all that was said before is on disk."""
-        ping = orjson.dumps(next(_ids))
-        await self.socket.ping(ping)
-        while (message := await self._next()) != ping:
-            self._take(message)
 
     def _take(self, message: dict[str, Any] | bytes) -> None:
         if isinstance(message, bytes):

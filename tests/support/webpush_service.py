@@ -74,10 +74,7 @@ class WebPushService:
         return [push for push in self.received if push.status == 201]
 
     def subscribe(self, p256dh: str, auth: str, application_server_key: str | None = None) -> str:
-        """Make a subscription; returns a browser's `JSON.stringify(subscription)`.
-
-        With `application_server_key` only the owner of that key may send to it.
-        """
+        """A browser's `JSON.stringify(subscription)`; with a key, only its owner may send to it."""
         path = f"/push/{uuid4().hex}"
         self._keys[path] = application_server_key
         keys = {"p256dh": p256dh, "auth": auth}
