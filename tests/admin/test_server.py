@@ -95,9 +95,7 @@ def test_a_new_value_has_a_new_source_unless_it_waits_for_a_restart(tmp_path: Pa
     [("admin_token", "GET", "/admin/projects"), ("metrics_token", "GET", "/metrics"),
      ("rpc_token", "POST", "/rpc")],
 )  # fmt: skip
-async def test_a_token_is_changed_in_three_steps_without_a_gap(
-    tmp_path: Path, name: str, method: str, path: str
-) -> None:
+async def test_a_token_is_changed_without_a_gap(tmp_path: Path, name: str, method: str, path: str) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "eth_accounts"} if name == "rpc_token" else None
     previous = f"{name}_previous"
 
