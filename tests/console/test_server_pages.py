@@ -17,6 +17,7 @@ from bridge_server.settings.settings import Settings
 from bridge_server.storage.database import ChangedOutside
 from bridge_server.web.answers import EventStream
 from tests.support.admin_client import ADMIN_TOKEN
+from tests.support.asking import next_event
 from tests.support.clock import PassTime, passed_until
 from tests.support.console_client import ConsoleClient, check_texts, found, sign_out_all, words
 from tests.support.rows import each_row
@@ -56,7 +57,7 @@ async def test_rules_strike_count_their_hits_and_are_at_most_a_hundred(console: 
     since = found(r"&amp;since=(\d+)", page)
     async with console.stream(f"/console/events?on=faults&since={since}") as content:
         statuses = [(await console.get("/info")).status for _ in range(3)]
-        assert await next_event(content) == "changed-faults"
+        assert (await next_event(content))["event"] == "changed-faults"
     page = await console.page(FAULTS)
     number = found(r'name="rule" value="(\d+)"', page)
     others = await console.change(FAULTS, "add", where="request", status="503")
@@ -91,14 +92,6 @@ async def test_time_passes_the_clock_is_set_and_a_reset_empties_the_server(conso
     await console.page(PROJECTS, "There are no projects yet: create one")
 
 
-async def next_event(content: aiohttp.StreamReader) -> str:
-    """The name of the next event; empty at the end."""
-    while line := (await content.readline()).decode():
-        if line.startswith("event: "):
-            return line.removeprefix("event: ").strip()
-    return ""
-
-
 Opened = Callable[..., Awaitable[aiohttp.StreamReader]]
 
 
@@ -131,7 +124,7 @@ async def test_a_change_after_the_page_reaches_each_stream(console: ConsoleClien
 
     page = await console.page(f"{PROJECTS}/fresh?search=a%26b&notice=seen")
 
-    events = [await next_event(stream) for stream in (early, late, odd, resumed)]
+    events = [(await next_event(stream))["event"] for stream in (early, late, odd, resumed)]
     assert events == ["changed-projects"] * 4  # what resumes is not told of the outbox
     check_texts(page, f'hx-get="{PROJECTS}/fresh?search=a%26b"')  # the query is kept, and the notice is not
 
@@ -158,7 +151,7 @@ async def test_the_streams_of_a_browser_end_when_it_signs_out(
             await traffic.read()
 
     await other.send(PROJECTS, "create", name="Later", project_id="later")
-    assert await next_event(others_page) == "changed-projects"
+    assert (await next_event(others_page))["event"] == "changed-projects"
 
 
 async def test_no_more_streams_than_64(console: ConsoleClient, opened: Opened) -> None:

@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from bridge_server.console.sessions import qr_image
-from tests.support.asking import ask
+from tests.support.asking import ask, next_event
 from tests.support.bridge_client import BridgeClient
 from tests.support.console_client import ConsoleClient, check_texts, elements, found, words
 from tests.support.rows import each_row
@@ -164,11 +164,7 @@ async def test_texts_of_clients_are_only_text(console: ConsoleClient, bridge: Br
 
 
 async def next_row(stream: aiohttp.StreamReader) -> dict[str, object]:
-    async with asyncio.timeout(60):
-        while not (line := await stream.readline()).startswith(b"data: "):
-            assert line, "the stream has ended"
-    row: dict[str, object] = orjson.loads(line.removeprefix(b"data: "))
-    return row
+    return dict(orjson.loads((await next_event(stream))["data"]))
 
 
 async def test_a_stream_has_rows_as_they_change(console: ConsoleClient, bridge: BridgeClient) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.console.test_strangers_texts import HOSTILE, check_only_text
+from tests.support.asking import next_event
 from tests.support.console_client import ConsoleClient, check_texts, found, words
 from tests.support.rows import each_row
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
@@ -147,9 +148,9 @@ async def test_waiting_requests_and_signatures_are_counted_and_announced(desk: D
     async def announced(since: str) -> str:
         """The number of the first event, which must be one of the wallet."""
         async with desk.console.stream(f"/console/events?on=wallet&since={since}") as content:
-            sent = (await content.readuntil(b"event: changed-")) + await content.readline()
-        assert sent.endswith(b"changed-wallet\n")
-        return found(r"id: (\d+)", sent.decode())
+            event = await next_event(content)
+        assert event["event"] == "changed-wallet"
+        return event["id"]
 
     page = await desk.console.page(PATH)
     asking = desk.asks()

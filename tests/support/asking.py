@@ -22,6 +22,7 @@ def pointers(problem: Mapping[str, Any]) -> list[str]:
     return [fault["pointer"] for fault in problem["errors"]]
 
 
+_PATIENCE_SECONDS = 60.0
 Headers: TypeAlias = Mapping[str, str] | None
 
 
@@ -104,9 +105,20 @@ async def answer_others(server: RunningServer) -> None:
         await ask(server, "POST", "/session/new")
 
 
-# HTTP by hand, for what no client library would send.
+async def next_event(content: aiohttp.StreamReader) -> dict[str, str]:
+    """The fields of the next server-sent event, without comments and `retry`; none at the end."""
+    fields: dict[str, str] = {}
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while line := (await content.readline()).decode():
+            if line == "\n" and fields:
+                return fields
+            if not line.startswith((":", "retry: ", "\n")):
+                name, _, value = line.rstrip("\n").partition(": ")
+                fields[name] = value
+    return fields
 
-_PATIENCE_SECONDS = 60.0
+
+# HTTP by hand, for what no client library would send.
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import orjson
 from multidict import CIMultiDictProxy
 
 from bridge_server.settings.settings import Settings
-from tests.support.asking import Answer, Headers, ServerClient, ask
+from tests.support.asking import Answer, Headers, ServerClient, ask, next_event
 from tests.support.engines import database_of
 from tests.support.rpc_client import Wallet
 from tests.support.server import RunningServer
@@ -93,7 +93,6 @@ async def sign_in(server: RunningServer, number: int = 1, **fields: Any) -> Inbo
     return InboxClient(server, wallet, token)
 
 
-_PATIENCE_SECONDS = 60.0
 _ENDLESS = aiohttp.ClientTimeout(total=None)
 
 
@@ -115,18 +114,9 @@ class EventReader:
     def headers(self) -> CIMultiDictProxy[str]:
         return self.response.headers
 
-    async def block(self) -> str:
-        """The lines until the next empty line; none when the stream has ended."""
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            lines = []
-            while (line := await self.response.content.readline()) not in (b"\n", b""):
-                lines.append(line.decode())
-        return "".join(lines)
-
     async def next(self) -> Event:
-        block = await self._said()
-        fields = dict(line.split(": ", 1) for line in block.splitlines())
-        assert fields.keys() == {"id", "event", "data"}, block
+        fields = await next_event(self.response.content)
+        assert fields.keys() == {"id", "event", "data"}, fields
         assert fields["event"] == "notification"
         return Event(fields["id"], orjson.loads(fields["data"]))
 
@@ -135,13 +125,7 @@ class EventReader:
 
     async def ended(self) -> bool:
         """Whether nothing more comes, in good order; raises TimeoutError when the stream goes on."""
-        return await self._said() == ""
-
-    async def _said(self) -> str:
-        """The next block that is no comment: one keeps every stream alive now and then."""
-        while (block := await self.block()).startswith(":"):
-            pass
-        return block
+        return await next_event(self.response.content) == {}
 
 
 @asynccontextmanager
@@ -150,9 +134,8 @@ async def open_stream(inbox: InboxClient, query: str = "", **headers: str) -> As
         f"{inbox.server.url}/inbox/stream{query}", headers={**inbox.headers, **headers}, timeout=_ENDLESS
     ) as response:
         assert response.status == 200, await response.text()
-        reader = EventReader(response)
-        assert await reader.block() == "retry: 2000\n"
-        yield reader
+        assert await response.content.readline() == b"retry: 2000\n"
+        yield EventReader(response)
 
 
 def count_stored(settings: Settings) -> int:
