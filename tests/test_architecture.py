@@ -138,9 +138,7 @@ def printed(program: str, folder: Path) -> list[set[str]]:
     return [set(line.split()) for line in done.stdout.splitlines()]
 
 
-def test_a_server_loads_nothing_of_a_disabled_feature_nor_descriptions_before_somebody_asks(
-    tmp_path: Path,
-) -> None:
+def test_a_server_loads_nothing_of_a_disabled_feature_and_no_description(tmp_path: Path) -> None:
     loaded, with_every_route = printed(BUILDS_THE_SERVER, tmp_path)
 
     features = {
@@ -174,9 +172,7 @@ def test_a_server_does_not_load_what_structlog_finds_installed(tmp_path: Path) -
     assert "rich" not in loaded
 
 
-def test_clients_and_wallets_load_nothing_of_the_server_and_tests_nothing_of_developers(
-    tmp_path: Path,
-) -> None:
+def test_clients_wallets_and_tests_load_nothing_that_they_do_not_use(tmp_path: Path) -> None:
     client, headless, tests = printed(USES_THE_PARTS, tmp_path)
 
     of_the_client = ("bridge_server.kit.client", "bridge_server.ethereum", "bridge_server.kernel")

@@ -108,9 +108,7 @@ JOIN sendings ON sendings.id = deliveries.sending GROUP BY 1
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_every_notification_that_was_answered_survives_a_kill_and_is_there_once(
-    tmp_path: Path, seed: int
-) -> None:
+async def test_every_answered_notification_survives_a_kill_once(tmp_path: Path, seed: int) -> None:
     data_dir, everybody = tmp_path / "data", accounts(300)
     secrets = []
     async with aiohttp.ClientSession() as client:

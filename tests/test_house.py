@@ -39,9 +39,7 @@ def add_rooms(monkeypatch: pytest.MonkeyPatch, *rooms: Room) -> None:
     monkeypatch.setattr(application, "house", lambda foundation: (*house(foundation), *rooms))
 
 
-async def test_a_room_that_is_added_to_the_list_is_served_opened_stopped_and_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_rooms_are_served_and_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     add_rooms(monkeypatch, room(lines, "first"), room(lines, "second"))
 
@@ -55,9 +53,7 @@ async def test_a_room_that_is_added_to_the_list_is_served_opened_stopped_and_clo
     assert lines[2:] == ["first stops", "second stops", "second closes", "first closes"]
 
 
-async def test_rooms_that_are_open_are_closed_when_a_later_room_cannot_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_rooms_are_closed_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     with monkeypatch.context() as patch:
         add_rooms(patch, room(lines, "first"), room(lines, "second", fails=True), room(lines, "third"))

@@ -15,9 +15,7 @@ from tests.support.rows import each_row
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
-def test_forked_workers_share_the_modules_and_lose_no_result(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_forked_workers_lose_no_result(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module has one worker and its fixtures; a worker that dies is a failure by name."""
     module = """
         import os, warnings, pytest

@@ -68,9 +68,7 @@ def test_public_addresses_alone_may_be_connected_to() -> None:
 
 
 @given(st.sampled_from([*REFUSED_IPV4, *REFUSED_IPV6]), st.data())
-def test_every_address_inside_a_refused_network_is_refused(
-    network: IPv4Network | IPv6Network, choice: st.DataObject
-) -> None:
+def test_whole_networks_are_refused(network: IPv4Network | IPv6Network, choice: st.DataObject) -> None:
     address = network[choice.draw(st.integers(0, network.num_addresses - 1))]
     assert public_only(str(address), 443) is not None
 
@@ -113,9 +111,7 @@ async def send(
         return await sender.send(OutgoingMessage("message-1", url, b"{}", HOOK), 0)
 
 
-async def test_every_spelling_of_this_machine_other_ports_and_names_without_an_address_are_refused(
-    receiver: WebhookReceiver,
-) -> None:
+async def test_every_spelling_of_this_machine_and_other_ports_are_refused(receiver: WebhookReceiver) -> None:
     for host in (
         *("127.0.0.1", "127.0.0.2", "0.0.0.0", "127。0。0。1", "0x7f.0.0.1", "localhost", "[::1]", "[::]"),
         *("[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"),

@@ -149,9 +149,7 @@ async def test_a_sender_that_breaks_has_failed_once(outbox: Outbox, sender: Fake
 # A service that asks for time gets it from all that waits for it, and only what it answered was tried.
 
 
-async def test_a_pause_of_a_hundred_messages_counts_only_the_attempt_that_was_answered(
-    outbox: Outbox, sender: FakeSender
-) -> None:
+async def test_a_pause_counts_only_the_attempt_that_was_answered(outbox: Outbox, sender: FakeSender) -> None:
     untouched = (0, outbox.clock.now_ms(), None)
     sender.outcome = TOO_MUCH
     await outbox.owe("fake:token")
@@ -175,9 +173,7 @@ async def test_a_pause_of_a_hundred_messages_counts_only_the_attempt_that_was_an
     assert len(sender.sent) == 101
 
 
-async def test_claimed_messages_stay_due_in_a_pause_that_is_logged_once_and_one_is_tried_after_each(
-    outbox: Outbox, sender: FakeSender
-) -> None:
+async def test_a_pause_is_logged_once_and_one_is_tried_after_it(outbox: Outbox, sender: FakeSender) -> None:
     sender.outcome = TOO_MUCH
     with capture_logs() as logs:
         await outbox.owe(*["fake:token"] * 500)
@@ -195,9 +191,7 @@ async def test_claimed_messages_stay_due_in_a_pause_that_is_logged_once_and_one_
     assert max(await outbox.rows("attempts")) <= (2,)
 
 
-async def test_a_service_is_left_alone_for_an_hour_at_most_whatever_the_wall_clock_says(
-    outbox: Outbox, sender: FakeSender
-) -> None:
+async def test_a_service_is_left_alone_for_an_hour_at_most(outbox: Outbox, sender: FakeSender) -> None:
     sender.outcome = replace(TOO_MUCH, retry_after_seconds=1e9)
     await outbox.owe("fake:token")
     await at_rest(outbox)

@@ -23,9 +23,7 @@ def ids_at(receiver: WebhookReceiver) -> list[str]:
     return [request.headers["webhook-id"] for request in receiver.requests]
 
 
-async def test_a_delivered_message_is_forgotten_and_one_of_a_failed_transaction_is_not_sent(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_message_of_a_failed_commit_is_not_sent(outbox: Outbox, receiver: WebhookReceiver) -> None:
     def work() -> Transaction[None]:
         yield from enqueue(OutgoingMessage("undone", receiver.url(), b"{}", HOOK), outbox.clock.now_ms())
         raise LookupError("the cause did not happen")
@@ -41,9 +39,7 @@ async def test_a_delivered_message_is_forgotten_and_one_of_a_failed_transaction_
     )
 
 
-async def test_a_failed_message_is_sent_again_under_its_id_when_it_is_due(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_failed_message_is_sent_again_when_due(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.extend([status(500), reset])
     await outbox.owe(receiver.url())
     await outbox.comes_to("attempts, last_error", [(1, "the receiver answered 500")])
@@ -218,9 +214,7 @@ async def drop(outbox: Outbox, row_id: int) -> None:
         await store.drop(row_id, message_id)
 
 
-async def test_a_message_dropped_after_its_read_is_not_sent(
-    rigged: Rigged, receiver: WebhookReceiver
-) -> None:
+async def test_a_message_dropped_once_read_is_not_sent(rigged: Rigged, receiver: WebhookReceiver) -> None:
     outbox, store = rigged
     store.after_read = lambda: drop(outbox, 1)
     await outbox.owe(receiver.url("/dropped"), receiver.url("/kept"))
@@ -229,9 +223,7 @@ async def test_a_message_dropped_after_its_read_is_not_sent(
     assert [got.path for got in receiver.requests] == ["/kept"]
 
 
-async def test_a_message_that_is_dropped_while_it_waits_behind_others_is_not_sent(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_message_dropped_while_waiting_is_not_sent(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.otherwise = hang
     await outbox.owe(*(receiver.url(f"/{number}") for number in range(8)))
     await receiver.got(4)

@@ -14,9 +14,7 @@ from tests.support.waiting import eventually
 from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, status
 
 
-async def test_a_receiver_or_a_session_that_hangs_delays_only_itself(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_what_hangs_delays_only_itself(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.otherwise = hang
     await outbox.owe(*[receiver.url()] * 1_000, prefix="stuck", subject="session 1")
     await receiver.got(4)
@@ -74,9 +72,7 @@ async def arrives(receiver: WebhookReceiver, message_id: str, outbox: Outbox | N
     await eventually(has_come)
 
 
-async def test_many_hosts_that_hang_keep_no_new_one_waiting_and_take_few_places(
-    start: Start, anywhere: WebhookReceiver
-) -> None:
+async def test_many_hosts_that_hang_delay_no_new_one(start: Start, anywhere: WebhookReceiver) -> None:
     async with start(limits=HASTY) as outbox:
         await hangs_at_many_hosts(outbox, anywhere, 300)
         await anywhere.got(4)
@@ -102,9 +98,7 @@ async def test_a_queue_that_was_turned_away_is_found_in_the_store(
     assert len(receiver.requests) == 60
 
 
-async def test_a_request_given_up_for_others_counts_as_a_failure_and_is_tried_again(
-    start: Start, anywhere: WebhookReceiver
-) -> None:
+async def test_a_request_given_up_is_a_failure_to_try_again(start: Start, anywhere: WebhookReceiver) -> None:
     async def one_was_given_up() -> bool:
         return (1, "no answer in time") in await outbox.rows("attempts, last_error")
 
@@ -126,9 +120,7 @@ async def test_a_request_given_up_for_others_counts_as_a_failure_and_is_tried_ag
         await eventually(every_request_given_up_was_made_again)
 
 
-async def test_a_host_that_answered_before_keeps_its_places_after_a_restart(
-    start: Start, anywhere: WebhookReceiver
-) -> None:
+async def test_a_known_host_keeps_its_places_after_a_restart(start: Start, anywhere: WebhookReceiver) -> None:
     honest = anywhere.url(host="127.9.9.9")
     async with start(limits=PATIENT) as outbox:
         await outbox.owe(honest, prefix="first")
@@ -173,9 +165,7 @@ async def test_a_new_message_goes_before_retries(outbox: Outbox, receiver: Webho
     assert receiver.requests[13].headers["webhook-id"] == "new-0"
 
 
-async def test_every_message_that_failed_is_tried_again_at_its_own_time(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_failed_messages_are_tried_again_in_time(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.extend([status(503, Retry_After=str(100 * number)) for number in range(1, 5)])
     for number in range(4):
         await outbox.owe(receiver.url(), prefix=f"{number}")
@@ -186,9 +176,7 @@ async def test_every_message_that_failed_is_tried_again_at_its_own_time(
         await outbox.comes_to("message_id", [(f"{left}-0",) for left in range(number + 1, 4)])
 
 
-async def test_a_receiver_that_fails_gets_one_at_a_time_until_it_recovers(
-    outbox: Outbox, receiver: WebhookReceiver
-) -> None:
+async def test_a_failing_receiver_gets_one_at_a_time(outbox: Outbox, receiver: WebhookReceiver) -> None:
     receiver.script.append(status(500))
     await outbox.owe(receiver.url())
     await outbox.comes_to("attempts", [(1,)])

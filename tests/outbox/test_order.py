@@ -163,9 +163,7 @@ def test_the_delays_grow_make_up_about_a_day_and_end() -> None:
 
 
 @given(st.integers(1, len(DELAYS_SECONDS)), st.floats(0, 1, exclude_max=True), st.floats(5, 3_000))
-def test_a_delay_is_spread_by_a_fifth_and_as_long_as_a_receiver_asks(
-    attempts: int, chance: float, asked: float
-) -> None:
+def test_a_delay_is_spread_and_as_long_as_a_receiver_asks(attempts: int, chance: float, asked: float) -> None:
     usual_ms, granted_ms = next_delay_ms(attempts, chance), next_delay_ms(1, chance, asked)
 
     assert 0.8 <= (usual_ms or 0) / 1_000 / DELAYS_SECONDS[attempts - 1] <= 1.2
@@ -335,7 +333,7 @@ async def test_a_retry_is_not_given_up_for_waiting_queues(pass_time: PassTime) -
 
 
 @pytest.mark.parametrize(("waiting", "ended"), [(900, 1), (1, 0)])
-async def test_a_slow_request_is_given_up_sooner_the_more_queues_wait(
+async def test_a_slow_request_is_given_up_sooner_in_a_crowd(
     waiting: int, ended: int, pass_time: PassTime
 ) -> None:
     office = Office(replace(SMALL, waiting=1_000, patience_in_crowd_seconds=PATIENCE_SECONDS / 10))

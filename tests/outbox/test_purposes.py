@@ -44,9 +44,7 @@ _BODIES: dict[str, object] = {
 }
 
 
-async def test_each_purpose_forgets_its_own_registration_and_its_dead_letter_keeps_it(
-    tmp_path: Path, receiver: WebhookReceiver
-) -> None:
+async def test_each_purpose_forgets_its_registration(tmp_path: Path, receiver: WebhookReceiver) -> None:
     receiver.otherwise, url = status(410), receiver.url()
     async with running_server(tmp_path / "data", **OPEN) as server, opened_app(server) as app:
         bridge, inbox = BridgeClient(server), await sign_in(server)
@@ -75,9 +73,7 @@ async def test_each_purpose_forgets_its_own_registration_and_its_dead_letter_kee
 
 
 @pytest.mark.sqlite("it begins with a file of an older version")
-async def test_a_receiver_of_older_rows_that_is_gone_loses_what_they_served(
-    tmp_path: Path, receiver: WebhookReceiver
-) -> None:
+async def test_older_rows_tell_what_they_serve(tmp_path: Path, receiver: WebhookReceiver) -> None:
     receiver.otherwise, url = status(410), receiver.url()
     data_dir = tmp_path / "data"
     await asyncio.to_thread(data_dir.mkdir, mode=0o700)

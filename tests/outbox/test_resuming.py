@@ -8,7 +8,6 @@ import pytest
 from bridge_server.outbox.models import OutboxGrew, OutgoingMessage
 from bridge_server.outbox.queues import AllDestinations
 from tests.outbox.running import HOOK, Start
-from tests.support.clock import ManualClock
 from tests.support.engines import database_of, settings_over
 from tests.support.waiting import eventually, turns
 from tests.support.webhook_receiver import WebhookReceiver, hang, status
@@ -28,9 +27,7 @@ async def test_a_message_in_flight_at_the_stop_stays_due(start: Start, receiver:
     assert (ids, len(receiver.requests)) == ({f"message-{number}" for number in range(6)}, 10)
 
 
-async def test_an_answer_during_the_stop_is_recorded_and_a_stopped_dispatcher_sends_nothing(
-    start: Start, receiver: WebhookReceiver
-) -> None:
+async def test_an_answer_during_the_stop_is_the_last(start: Start, receiver: WebhookReceiver) -> None:
     receiver.otherwise = hang
     async with start(grace_seconds=60) as outbox:
         await outbox.owe(receiver.url())
@@ -47,15 +44,13 @@ async def test_an_answer_during_the_stop_is_recorded_and_a_stopped_dispatcher_se
     assert len(receiver.requests) == 2
 
 
-async def test_a_restart_keeps_to_the_times_that_were_set(
-    start: Start, clock: ManualClock, receiver: WebhookReceiver
-) -> None:
+async def test_a_restart_keeps_to_the_times_that_were_set(start: Start, receiver: WebhookReceiver) -> None:
     receiver.script.append(status(500))
     async with start() as outbox:
         await outbox.owe(receiver.url())
         await outbox.comes_to("attempts", [(1,)])
 
-    clock.advance(4)
+    outbox.clock.advance(4)
     async with start() as outbox:
         assert outbox.dispatcher.figures() == {"due": 1, "dead": 0, "delivered": 0, "failed": 0}
         await outbox.owe(receiver.url(), prefix="new")
@@ -121,9 +116,7 @@ async def test_messages_of_another_process_are_its_own_until_some_were_missed(
     assert len(receiver.requests) == 2
 
 
-async def test_a_queue_that_is_being_sent_here_takes_messages_of_another_process(
-    start: Start, file: Path, receiver: WebhookReceiver
-) -> None:
+async def test_a_lane_takes_messages_of_others(start: Start, file: Path, receiver: WebhookReceiver) -> None:
     async with start() as outbox:
         await outbox.owe(receiver.url())
         await outbox.comes_to("message_id", [])

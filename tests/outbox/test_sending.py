@@ -56,9 +56,7 @@ async def test_a_message_arrives_as_a_post_of_json(receiver: WebhookReceiver) ->
     assert request.headers["webhook-timestamp"] == "1800000000"
 
 
-async def test_the_receivers_library_verifies_what_is_signed_from_the_start_or_later(
-    receiver: WebhookReceiver,
-) -> None:
+async def test_the_receivers_library_verifies_a_signed_message(receiver: WebhookReceiver) -> None:
     message, now_ms = message_to(receiver.url()), SystemClock().now_ms()
     await send(message.url, replace(OPEN, signing_secret=SECRET), now_ms)
     async with WebhookSender(OPEN) as webhooks:
@@ -72,9 +70,7 @@ async def test_the_receivers_library_verifies_what_is_signed_from_the_start_or_l
         assert Webhook(SECRET).verify(signed.body, dict(signed.headers)) == {"topic": "t"}
 
 
-async def test_every_answer_has_its_outcome_and_retry_after_counts_for_too_much_and_not_now(
-    receiver: WebhookReceiver,
-) -> None:
+async def test_every_status_has_its_outcome(receiver: WebhookReceiver) -> None:
     for verdict, asked, codes in (
         (Verdict.DELIVERED, None, [200, 204, 299]),
         (Verdict.GONE, None, [410]),
@@ -87,9 +83,7 @@ async def test_every_answer_has_its_outcome_and_retry_after_counts_for_too_much_
             assert await send(receiver.url()) == Outcome(verdict, reason, code, asked)
 
 
-async def test_a_redirect_is_a_failure_and_a_proxy_in_the_environment_is_not_used(
-    receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_is_sent_elsewhere(receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_receiver() as elsewhere:
         monkeypatch.setenv("HTTP_PROXY", elsewhere.url())
         monkeypatch.setenv("http_proxy", elsewhere.url())
@@ -101,9 +95,7 @@ async def test_a_redirect_is_a_failure_and_a_proxy_in_the_environment_is_not_use
     assert (len(receiver.requests), len(elsewhere.requests)) == (6, 0)
 
 
-async def test_an_answer_is_judged_by_its_status_whether_its_body_is_huge_or_never_ends(
-    receiver: WebhookReceiver,
-) -> None:
+async def test_an_answer_is_judged_by_its_status_whatever_its_body(receiver: WebhookReceiver) -> None:
     receiver.otherwise = long_body(2**30)
     assert (await send(receiver.url())).verdict is Verdict.DELIVERED
     assert receiver.answered_bytes < 2**26
@@ -112,9 +104,7 @@ async def test_an_answer_is_judged_by_its_status_whether_its_body_is_huge_or_nev
     assert (await send(receiver.url(), replace(OPEN, timeout_seconds=3))).verdict is Verdict.DELIVERED
 
 
-async def test_a_compressed_answer_is_left_as_it_is_and_cookies_are_not_kept(
-    receiver: WebhookReceiver,
-) -> None:
+async def test_no_answer_is_decompressed_and_no_cookie_is_kept(receiver: WebhookReceiver) -> None:
     receiver.otherwise = long_body(16_384, **{"Content-Encoding": "gzip", "Set-Cookie": "a=1"})
     async with WebhookSender(OPEN) as webhooks:
         for _ in range(2):
@@ -155,9 +145,7 @@ async def test_a_connection_that_is_not_made_is_given_up_sooner(pass_time: PassT
     assert outcome == Outcome(Verdict.FAILED, "no connection in time")
 
 
-async def test_a_receiver_without_an_answer_port_name_or_valid_tls_is_a_failure(
-    receiver: WebhookReceiver,
-) -> None:
+async def test_a_receiver_without_answer_port_name_or_valid_tls_fails(receiver: WebhookReceiver) -> None:
     receiver.otherwise = reset
     assert await send(receiver.url()) == Outcome(Verdict.FAILED, "the connection was closed before an answer")
     async with open_receiver(tls=self_signed("127.0.0.1")) as other:

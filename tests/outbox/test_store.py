@@ -86,9 +86,7 @@ async def test_messages_come_by_destination_in_their_order(store: OutboxStore) -
     assert await oldest_due_ms(store.database) == 1, "the oldest of all queues"
 
 
-async def test_each_subject_has_a_queue_and_the_backlog_is_read_in_pages(
-    store: OutboxStore, published: list[DomainEvent]
-) -> None:
+async def test_each_subject_has_a_queue(store: OutboxStore, published: list[DomainEvent]) -> None:
     url = f"{A}/hook"
     about = [("one", "192.0.2.1", "x"), ("two", None, "y"), ("three", "192.0.2.1", "x")]
     messages = [
@@ -135,9 +133,7 @@ async def test_new_messages_come_before_retries_and_a_repeated_record_counts_onc
     assert [await store.next_due_ms(IN_A, moment) for moment in (LATE, LATE + 9)] == [LATE + 9, None]
 
 
-async def test_hosts_that_answer_are_remembered_until_they_do_not_or_are_too_many_or_too_old(
-    store: OutboxStore,
-) -> None:
+async def test_hosts_that_answer_are_remembered_unless_too_many_or_too_old(store: OutboxStore) -> None:
     await write(store, A)
     (due,) = await store.next_messages(IN_A, LATE, 1)
     for number in range(6):
@@ -167,9 +163,7 @@ async def test_a_late_record_does_not_touch_a_row_that_took_the_id_over(store: O
     assert await store.next_messages(IN_A, LATE, 1) == [new]
 
 
-async def test_dead_letters_are_owed_no_longer_and_old_ones_are_swept_in_slices(
-    store: OutboxStore, published: list[DomainEvent]
-) -> None:
+async def test_old_dead_letters_are_swept_in_slices(store: OutboxStore, published: list[DomainEvent]) -> None:
     await owe(store, *(OutgoingMessage(f"message-{n}", A, b"{}", HOOK) for n in range(650)))
     await write(store, B)
     for number, due in enumerate(await store.next_messages(IN_A, LATE, 700)):

@@ -90,9 +90,7 @@ def test_a_call_wakes_a_wallet_that_sleeps(bridge: Bridge) -> None:
 
 @pytest.mark.usefixtures("forked_processes")
 @pytest.mark.bridge(session_ttl=500, rpc_origins=("http://localhost:3000", "https://a.example"))
-def test_an_answered_write_survives_a_crash(
-    bridge_process: BridgeProcess, bridge_project: BridgeProject
-) -> None:
+def test_a_write_survives_a_crash(bridge_process: BridgeProcess, bridge_project: BridgeProject) -> None:
     url, pid = bridge_process.url, bridge_process.pid
     dapp = bridge_process.dapp("Example")
     bridge_project.subscribe(3)
@@ -125,9 +123,7 @@ def send_ether(bridge: Bridge, wei: int = 5) -> Any:
     return node_rpc(bridge, "eth_sendTransaction", transaction)
 
 
-def test_transactions_are_mined_move_money_and_make_contracts(
-    bridge: Bridge, bridge_node: BridgeNode
-) -> None:
+def test_transactions_move_money_and_make_contracts(bridge: Bridge, bridge_node: BridgeNode) -> None:
     sent = send_ether(bridge, ETHER)["result"]
 
     receipt = node_rpc(bridge, "eth_getTransactionReceipt", sent)["result"]
@@ -155,9 +151,7 @@ def test_a_node_that_is_slow_is_not_waited_for_for_ever(bridge: Bridge, bridge_n
     until(lambda: node_rpc(bridge, "eth_blockNumber").get("result") == "0x0")
 
 
-def test_a_test_says_what_the_node_answers_and_when_it_is_away(
-    bridge: Bridge, bridge_node: BridgeNode
-) -> None:
+def test_a_node_answers_as_told_and_may_be_away(bridge: Bridge, bridge_node: BridgeNode) -> None:
     bridge_node.answer("eth_call", "0x2a")
     bridge_node.refuse("eth_estimateGas", 3, "execution reverted", "0x08c379a0")
     assert node_rpc(bridge, "eth_call", {}, "latest")["result"] == "0x2a"
@@ -172,9 +166,7 @@ def test_a_test_says_what_the_node_answers_and_when_it_is_away(
     assert "insufficient funds" in send_ether(bridge)["error"]["message"]
 
 
-def test_a_notification_comes_to_the_inbox_of_any_account_that_is_subscribed(
-    bridge: Bridge, bridge_project: BridgeProject
-) -> None:
+def test_any_subscribed_account_gets_notifications(bridge: Bridge, bridge_project: BridgeProject) -> None:
     inbox = bridge_project.inbox(0)
     inbox.subscribe()
     notified = bridge_project.notify(0, title="Hello")
@@ -285,9 +277,7 @@ async def fail() -> None:
     raise ValueError("no")
 
 
-def test_a_call_returns_and_raises_what_the_coroutine_does_and_the_loop_can_begin_again(
-    background: BackgroundLoop,
-) -> None:
+def test_a_call_ends_as_the_coroutine_does_and_the_loop_begins_again(background: BackgroundLoop) -> None:
     async def ask() -> int:
         return background.run(asyncio.sleep(0, 8))
 

@@ -18,9 +18,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.usefixtures("forked_processes")
 
 
-def test_a_run_that_uses_no_fixture_imports_nothing_of_the_server(
-    project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_idle_runs_import_nothing(project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "yes")
     project_folder.makeini("[pytest]")
     project_folder.makepyfile(
