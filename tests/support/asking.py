@@ -66,15 +66,11 @@ async def ask(
     sent = CIMultiDict(headers or {})
     if body is not None and content_type is not None:
         sent["Content-Type"] = content_type
+    patience = aiohttp.ClientTimeout(total=180)
     async with (client or server.client).request(
-        method,
-        URL(server.url + path, encoded=True),
-        data=body,
-        headers=sent,
-        skip_auto_headers=["Content-Type"],
-        allow_redirects=False,
-        timeout=aiohttp.ClientTimeout(total=180),
-    ) as response:
+        method, URL(server.url + path, encoded=True), data=body, headers=sent,
+        skip_auto_headers=["Content-Type"], allow_redirects=False, timeout=patience,
+    ) as response:  # fmt: skip
         answer = Answer(response.status, response.headers, await response.read())
     description().check(method, path, answer.status, answer.headers, answer.body)
     return answer

@@ -83,14 +83,12 @@ class FcmService:
     def service_account(self) -> dict[str, str]:
         """The key file of a valid service account, like one of the Firebase console."""
         return {
-            "type": "service_account",
-            "project_id": self.project_id,
+            "type": "service_account", "project_id": self.project_id, "token_uri": self.token_endpoint,
             "private_key_id": "0123456789abcdef0123456789abcdef01234567",
             "private_key": f"{self._key.export_key(pkcs=8).decode()}\n",
             "client_email": f"pusher@{self.project_id}.iam.gserviceaccount.com",
             "client_id": "100000000000000000001",
-            "token_uri": self.token_endpoint,
-        }
+        }  # fmt: skip
 
     def revoke_tokens(self) -> None:
         self._live.clear()
@@ -109,9 +107,8 @@ class FcmService:
         self.tokens_issued += 1
         token = f"ya29.local-{self.tokens_issued}"
         self._live[token] = self._clock.now_ms() + self.token_lifetime_seconds * 1_000
-        return web.json_response(
-            {"access_token": token, "expires_in": self.token_lifetime_seconds, "token_type": "Bearer"}
-        )
+        seconds = self.token_lifetime_seconds
+        return web.json_response({"access_token": token, "expires_in": seconds, "token_type": "Bearer"})
 
     async def send(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()

@@ -50,16 +50,10 @@ class NodeProject:
         """The output of a command of Node; an AssertionError with it if the command fails."""
         variables = {"BRIDGE_SERVER_BIN": str(self._server), "NO_COLOR": "1", "CI": "1"}
         finished = subprocess.run(
-            ["node", *command],
-            cwd=self.folder,
-            env={**os.environ, **variables, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            timeout=within_seconds,
-            check=False,
-        )
+            ["node", *command], cwd=self.folder, env={**os.environ, **variables, **(environment or {})},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+            timeout=within_seconds, check=False,
+        )  # fmt: skip
         assert finished.returncode == 0, finished.stdout
         return finished.stdout
 

@@ -98,12 +98,8 @@ class ForkServer:
         Of `wanted`, `program` runs instead, as that of `python -c`; `directory` is where it runs, and
         `open_files` its soft and its hard limit of them.
         """
-        request = {
-            "arguments": arguments,
-            "environment": dict(environment),
-            "directory": Path.cwd(),
-            **wanted,
-        }
+        place = {"environment": dict(environment), "directory": Path.cwd()}
+        request = {"arguments": arguments, **place, **wanted}
         ours = socket.socket(socket.AF_UNIX)
         ours.connect(str(self.address))
         with Path(os.devnull).open("r+b") as nothing:
