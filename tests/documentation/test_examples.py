@@ -146,24 +146,16 @@ async def printed_with_relay(folder: Path, printed_url: str, part: str, addition
         return await output_of("node", "-e", program, folder=folder, NODE_PATH=modules, IS_VITEST="true")
 
 
-# The page of troubleshooting: its symptoms are what the server shows, and its cures cure.
-
-_TROUBLES = (_DOCS / "troubleshooting.md").read_text("utf-8")
-_PARTS = dict(re.findall(r"^### (.*?)\n(.*?)(?=^##|\Z)", _TROUBLES, re.MULTILINE | re.DOTALL))
-
-
-@each_row("title", _PARTS)
-def test_each_part_has_a_symptom_a_cause_and_a_cure(title: str) -> None:
-    assert re.findall(r"^- \*\*(\w+):\*\*", _PARTS[title], re.MULTILINE) == ["Symptom", "Cause", "Cure"]
-
-
-def test_the_settings_of_the_cures_and_the_codes_of_the_symptoms_exist() -> None:
-    named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", _TROUBLES))
+def test_the_parts_of_troubleshooting_are_whole_and_name_settings_and_codes_that_exist() -> None:
+    page, reference = [(_DOCS / name).read_text("utf-8") for name in ("troubleshooting.md", "reference.md")]
+    parts = dict(re.findall(r"^### (.*?)\n(.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL))
+    named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", page))
     events = {"rpc_refused", "clock_jumped", "database_awaited", "more_requests_failed"}
     members = {"not_found", "invalid_grant", "relay_url", "personal_sign"}
-    codes = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", _TROUBLES))
-    reference = (_DOCS / "reference.md").read_text("utf-8")
+    codes = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", page))
 
+    found = {title: re.findall(r"^- \*\*(\w+):\*\*", text, re.MULTILINE) for title, text in parts.items()}
+    assert found == {title: ["Symptom", "Cause", "Cure"] for title in parts}
     assert named - events - members <= set(Settings.model_fields)
     assert {code for code in codes if f"- `{code}`: " not in reference} == set()
     assert codes >= {"database-full", "limit-exceeded"}
@@ -191,7 +183,7 @@ async def _answered(folder: Path, server: RunningServer, command: str, **variabl
 
 
 @needs_curl
-async def test_the_requests_of_the_admin_api_are_answered(tmp_path: Path) -> None:
+async def test_the_requests_of_the_admin_api_and_for_notifications_are_answered(tmp_path: Path) -> None:
     async with running_server(
         tmp_path / "data", admin_token=ADMIN_TOKEN, admin_wallet=True, dev_accounts=True, traffic=True
     ) as server:
@@ -199,22 +191,14 @@ async def test_the_requests_of_the_admin_api_are_answered(tmp_path: Path) -> Non
         await admin.create("app", "news")
         await admin.subscribe("app", ETHEREUM)
         await RpcClient(server).call("personal_sign", "0x00", DEVELOPMENT_ADDRESS)
-
         answers = [await _answered(tmp_path, server, command) for command in _requests_on("admin.md")]
 
-    assert len(answers) >= 8
-    assert all(isinstance(answer, dict) for answer in answers)
-
-
-@needs_curl
-async def test_the_requests_for_notifications_are_answered(tmp_path: Path) -> None:
-    async with running_server(tmp_path / "data", admin_token=ADMIN_TOKEN) as server:
-        admin = AdminClient(server)
         secret = await admin.create("example-app", "price-alert")
         await admin.subscribe("example-app", ETHEREUM)
-
         sent, dry_run = [
             await _answered(tmp_path, server, command, SECRET=secret) for command in _requests_on("notify.md")
         ]
 
+    assert len(answers) >= 8
+    assert all(isinstance(answer, dict) for answer in answers)
     assert sent == dry_run == {"sent": [ETHEREUM], "failed": [], "not_found": [], "next": None, "total": 1}

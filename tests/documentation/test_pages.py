@@ -171,23 +171,22 @@ async def test_only_the_files_of_pages_are_answered_and_only_read(server: Runnin
     (await ask(server, "POST", "/docs/errors")).problem(405)
 
 
-def test_an_installation_without_guides_has_the_other_pages(tmp_path: Path) -> None:
-    site = Site(open_library((tmp_path / "nowhere",)), dict)
+def test_an_installation_without_guides_or_swagger_ui_has_the_other_pages(tmp_path: Path) -> None:
+    site = Site(open_library((tmp_path / "nowhere",)), dict, tmp_path)
 
-    assert b"The guides are not part of this installation." in site.page("").body
-    assert site.page("wallet").status == 404
-    assert site.page("errors/not-found").status == 200
+    check_texts(site.page("").body.decode(), "The guides are not part of this installation.")
+    assert (site.page("wallet").status, site.page("errors/not-found").status) == (404, 200)
+    without = site.page("try")
+    assert without.status == 200
+    check_texts(without.body.decode(), "<code>scripts/swagger_ui</code>", hidden=("/docs/try/",))
 
 
-def test_the_page_of_swagger_ui_runs_scripts_of_this_server_or_says_how_to_get_it(tmp_path: Path) -> None:
-    without = Site(open_library(), dict, tmp_path).page("try")
+def test_the_page_of_swagger_ui_runs_the_scripts_of_this_server_alone(tmp_path: Path) -> None:
     for name in ("swagger-ui.css", "swagger-ui-bundle.js"):
         (tmp_path / name).write_text("/* it */")
     site = Site(open_library(), dict, tmp_path)
     page = site.page("try")
 
-    assert without.status == 200
-    check_texts(without.body.decode(), "<code>scripts/swagger_ui</code>", hidden=("/docs/try/",))
     policy = page.headers["Content-Security-Policy"]
     assert "script-src 'self';" in policy
     assert policy.startswith("default-src 'none';")
