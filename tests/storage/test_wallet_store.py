@@ -128,13 +128,6 @@ async def test_an_accepted_transaction_replaces_others_with_its_nonce(store: Tra
     ]
 
 
-async def test_a_transaction_does_not_replace_itself(store: TransactionStore) -> None:
-    for name in ("first", "again"):
-        await store.keep(request(name), CHAIN, signed("same", 0), 0)
-        await store.accept(Id(name), 1)
-    assert await states(store, "first", "again") == [(State.SENT, None)] * 2
-
-
 async def test_transactions_are_moved_unless_their_state_has_changed(store: TransactionStore) -> None:
     names = ("one", "two", "three")
     await send(store, *names)
