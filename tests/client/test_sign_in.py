@@ -158,23 +158,15 @@ def test_a_request_is_read_as_it_was_written_unless_it_would_forge_lines() -> No
 @each_row(
     ("member", "value", "reason"),
     [
-        ("domain", "evil.example", "domain"),
-        ("nonce", "otherotherother", "nonce"),
-        ("aud", "https://evil.example", "aud"),
-        ("version", "2", "version"),
-        ("iss", f"did:pkh:eip155:5:{KEY.address}", "eip155:5"),
-        ("iss", f"did:pkh:solana:1:{KEY.address}", "iss"),
-        ("iss", 7, "iss"),
-        ("iat", "2026-01-03T00:00:00Z", "future"),
-        ("exp", "2026-01-02T00:00:00Z", "expired"),
-        ("iat", "yesterday", "iat must be a time"),
-        ("exp", "never", "exp must be a time"),
-        ("nbf", "2026-01-02T00:00:01Z", "not valid yet"),
-        ("statement", "two\nlines", "line break"),
-        ("resources", [7], "resources"),
-        ("resources", ["urn:recap:=?"], "recap"),
+        ("domain", "evil.example", "domain"), ("nonce", "otherotherother", "nonce"),
+        ("aud", "https://evil.example", "aud"), ("iss", f"did:pkh:eip155:5:{KEY.address}", "eip155:5"),
+        ("iss", 7, "iss"), ("iss", f"did:pkh:solana:1:{KEY.address}", "iss"), ("version", "2", "version"),
+        ("iat", "2026-01-03T00:00:00Z", "future"), ("iat", "yesterday", "iat must be a time"),
+        ("exp", "2026-01-02T00:00:00Z", "expired"), ("exp", "never", "exp must be a time"),
+        ("nbf", "2026-01-02T00:00:01Z", "not valid yet"), ("statement", "two\nlines", "line break"),
+        ("resources", [7], "resources"), ("resources", ["urn:recap:=?"], "recap"),
     ],
-)
+)  # fmt: skip
 def test_an_answer_to_another_request_is_refused(member: str, value: Any, reason: str) -> None:
     cacao = signed(TIMED)
     cacao["p"][member] = value
@@ -203,32 +195,25 @@ def test_a_changed_answer_is_refused(change: Callable[[Any], object], reason: st
         verified(cacao, written(TIMED), NOW)
 
 
-SESSION_ASKED: dict[str, Any] = {
-    "id": 2,
-    "method": "wc_sessionPropose",
-    "params": {"proposer": {"publicKey": "09".rjust(64, "0"), "metadata": {"name": "Dapp"}}},
-}
-UNREADABLE = {"chains": ["two\nlines"], "domain": "dapp.example"}
-
-
-def test_a_proposal_whose_sign_in_cannot_be_read_can_be_approved_alone() -> None:
-    conversation = Conversation()
-    requests = PairingRequests(RelayPairing(bytes(32)), conversation)
-    params = {**SESSION_ASKED["params"], "requests": {"authentication": [UNREADABLE]}}
-    requests.heard({**SESSION_ASKED, "params": params})
-    assert conversation.proposal is not None
-    assert (conversation.proposal.name, conversation.proposal.authentications) == ("Dapp", ())
-
-
-@each_row("is_first", [True, False])
-def test_a_one_click_request_that_cannot_be_read_leaves_the_proposal(is_first: bool) -> None:
-    conversation = Conversation()
-    requests = PairingRequests(RelayPairing(bytes(32), methods=("wc_sessionAuthenticate",)), conversation)
-    params = {"requester": SESSION_ASKED["params"]["proposer"], "authPayload": UNREADABLE}
-    asked_one_click = {"id": 1, "method": "wc_sessionAuthenticate", "params": params}
-    for content in (asked_one_click, SESSION_ASKED)[:: 1 if is_first else -1]:
-        with suppress(BadPayloadError):
-            requests.heard(content)
-    assert requests.one_click is None
-    assert conversation.proposal is not None
-    assert conversation.proposal.name == "Dapp"
+def test_a_sign_in_that_cannot_be_read_leaves_the_proposal() -> None:
+    unreadable = {"chains": ["two\nlines"], "domain": "dapp.example"}
+    proposer = {"publicKey": "09".rjust(64, "0"), "metadata": {"name": "Dapp"}}
+    alone, with_sign_in = (
+        {"id": 2, "method": "wc_sessionPropose", "params": {"proposer": proposer, "requests": along}}
+        for along in ({}, {"authentication": [unreadable]})
+    )
+    params = {"requester": proposer, "authPayload": unreadable}
+    one_click = {"id": 1, "method": "wc_sessionAuthenticate", "params": params}
+    asking = ("wc_sessionAuthenticate",)
+    rows: list[tuple[tuple[str, ...], list[Any]]] = [
+        ((), [with_sign_in]), (asking, [one_click, alone]), (asking, [alone, one_click])
+    ]  # fmt: skip
+    for methods, contents in rows:
+        conversation = Conversation()
+        requests = PairingRequests(RelayPairing(bytes(32), methods=methods), conversation)
+        for content in contents:
+            with suppress(BadPayloadError):
+                requests.heard(content)
+        assert requests.one_click is None
+        assert conversation.proposal is not None
+        assert (conversation.proposal.name, conversation.proposal.authentications) == ("Dapp", ())
