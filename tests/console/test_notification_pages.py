@@ -57,8 +57,6 @@ async def test_pages_say_what_is_missing_and_what_a_query_has_wrong(console: Con
 
     pages = {
         listed("bare"): "Nothing was sent yet: <a",
-        "/console/analytics?project_id=bare&from=2026-02-02&to=2026-02-01": "ends before it begins",
-        "/console/analytics?project_id=bare": "0 notifications",
         "/console/inbox": "Enter an account to see its inbox as its owner does.",
         inbox("test:chain:nobody"): "The inbox is empty: <a",
         inbox(MISTYPED): "has a wrong checksum",
@@ -70,6 +68,8 @@ async def test_pages_say_what_is_missing_and_what_a_query_has_wrong(console: Con
     }
     for path, text in pages.items():
         await console.page(path, text)
+    period = "/console/analytics?project_id=bare&from=2026-02-02&to=2026-02-01"
+    await console.page(period, "ends before it begins", "0 notifications")  # of the usual period
     for path in (compose("gone"), f"/console/accounts?account={ACCOUNT}&project_id=gone"):
         await console.page(path, status=404)
     assert (await submit(console, "gone", "send")).status == 404
