@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Repeat few examples where servers run on PostgreSQL: rules are the same, and each costs more."""
+    """Repeat few examples where servers run on PostgreSQL: the rules are equal, and each costs more."""
     if config.getoption("--engine") == "postgres":
         settings.load_profile("postgres")
 
@@ -86,7 +86,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Have forked workers share one process that forks those of the tests: each would import the program."""
+    """Have forked workers share one process that forks processes for tests: each would import the program."""
     if session.config.getoption("--workers") and not session.config.option.collectonly:
         fork_server()
     try:

@@ -173,7 +173,7 @@ async def test_webhooks_that_were_due_before_a_kill_are_delivered_after_the_rest
 
 
 def hang_up(listening: socket.socket) -> None:
-    """Drop the connections that nobody has answered yet: those of the killed server."""
+    """Drop the connections of the killed server, which have no answer yet."""
     listening.setblocking(False)
     try:
         while True:

@@ -121,7 +121,7 @@ def items_of(raw: bytes) -> list[Any]:
 
 
 def with_items(raw: bytes, items: Sequence[rlp.Item]) -> bytes:
-    """A signed transaction with other items, which nobody has signed."""
+    """A signed transaction with other items, which were not signed."""
     return (b"" if raw[0] >= 0xC0 else raw[:1]) + rlp.encode(items)
 
 

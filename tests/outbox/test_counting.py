@@ -25,7 +25,7 @@ FROM outbox
 
 
 async def agrees(outbox: Outbox) -> bool:
-    """Whether the figures are those of the table, which may change in between."""
+    """Whether the figures equal the table, which may change in between."""
     figures = outbox.dispatcher.figures()
     return await outbox.database.read(_COUNT) == [(figures["due"], figures["dead"])]
 

@@ -1,4 +1,4 @@
-"""No receiver waits for another, wherever they are and whoever made them known."""
+"""No receiver waits for another, wherever they are and whatever made them known."""
 
 import asyncio
 from collections.abc import AsyncIterator

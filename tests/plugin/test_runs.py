@@ -297,7 +297,7 @@ async def test_a_run_that_is_killed_leaves_no_server(project_folder: pytest.Pyte
 
 
 def has_ended(pid: int) -> bool:
-    """Whether the process is gone, but for an exit code that nobody has asked for."""
+    """Whether the process is gone, but for an exit code that was not read."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
