@@ -2,8 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from tests.support.postgres_cluster import PostgresCluster
 from tests.support.project import accounts, opened_app
 from tests.support.proxies import open_cutting_proxy
 from tests.support.rows import each_row
-from tests.support.server import ForkedServerProcess, RunningServer, running_server
+from tests.support.server import ForkedServerProcess, running_server
 from tests.support.waiting import eventually
 
 pytestmark = needs_postgres
@@ -109,36 +108,19 @@ async def test_a_server_that_is_refused_space_is_not_ready_whatever_the_probe_sa
         assert (await ask(server, "GET", "/readyz")).status == 200
 
 
-@asynccontextmanager
-async def server_that_lost_its_database(url: str, folder: Path) -> AsyncIterator[RunningServer]:
-    async with open_cutting_proxy(url) as proxy, running_server(folder, database=proxy.url) as server:
-        proxy.is_refusing = True
-        async with connected(url) as wire:
+async def test_refused_requests_have_ten_lines_in_a_while_and_one_with_the_number_of_the_others(
+    url: str, wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pass_time: PassTime
+) -> None:
+    await pass_time(1)  # the server of an earlier test has counted requests that are not written yet
+    monkeypatch.setattr("bridge_server.web.request_log._FAILURE_SECONDS", 3_600.0)
+    with capture_logs() as lines:
+        async with open_cutting_proxy(url) as proxy, running_server(tmp_path, database=proxy.url) as server:
+            proxy.is_refusing = True
             # Waited for, because a process of the database that has not noticed yet would go on answering.
             await wire.execute(
                 "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
                 "WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
-        yield server
-        proxy.is_refusing = False
-
-
-async def test_a_read_that_is_refused_says_nothing_of_storing(url: str, tmp_path: Path) -> None:
-    async with server_that_lost_its_database(url, tmp_path) as server:
-        answers = [await ask(server, "GET", "/session/none") for _ in range(20)]
-    details = {answer.problem(503)["detail"] for answer in answers if answer.status == 503}
-
-    assert details
-    assert not any("stored" in each for each in details)
-
-
-async def test_refused_requests_have_ten_lines_in_a_while_and_one_with_the_number_of_the_others(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pass_time: PassTime
-) -> None:
-    await pass_time(1)  # the server of an earlier test has counted requests that are not written yet
-    monkeypatch.setattr("bridge_server.web.request_log._FAILURE_SECONDS", 3_600.0)
-    with capture_logs() as lines:
-        async with server_that_lost_its_database(url, tmp_path) as server:
             answers = await asyncio.gather(*(ask(server, "POST", "/session/new") for _ in range(200)))
             refused = [each.status for each in answers].count(503)
             assert refused > 20
@@ -150,6 +132,11 @@ async def test_refused_requests_have_ten_lines_in_a_while_and_one_with_the_numbe
             assert [each["event"] for each in failures].count("request") == 10
             more = [each["requests"] for each in failures if each["event"] == "more_requests_failed"]
             assert more == [refused - 10]
+            reads = [await ask(server, "GET", "/session/none") for _ in range(20)]
+            details = {answer.problem(503)["detail"] for answer in reads if answer.status == 503}
+            assert details
+            assert not any("stored" in each for each in details), "a read says nothing of storing"
+            proxy.is_refusing = False
 
 
 # A machine's clock is set while a server runs: nothing that lives is deleted, and no limit is lifted.
