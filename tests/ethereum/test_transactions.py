@@ -25,7 +25,6 @@ from bridge_server.ethereum.transactions import (
 from tests.ethereum.vectors import (
     COMMITMENTS,
     FIELDS,
-    NAMES,
     SIGNER,
     TO_BYTES,
     items_of,
@@ -187,7 +186,7 @@ def test_an_address_has_20_bytes_and_a_storage_key_32() -> None:
 
 @given(st.sampled_from(sorted(FIELDS)), st.data())
 def test_any_changed_byte_makes_another_transaction_or_none(kind: int, draw: st.DataObject) -> None:
-    raw = bytearray(signed(kind, FIELDS[kind]))
+    raw = bytearray(SIGNED[kind])
     before = read_raw_transaction(bytes(raw))
     raw[draw.draw(st.integers(0, len(raw) - 1))] ^= draw.draw(st.integers(1, 255))
 
@@ -221,7 +220,7 @@ def test_another_type_and_another_number_of_items_are_refused() -> None:
 
 def test_a_list_in_place_of_a_string_the_reverse_and_wrong_numbers_are_refused() -> None:
     lists = {"access_list", "blob_versioned_hashes", "authorization_list"}
-    for kind, names in NAMES.items():
+    for kind, names in FIELDS.items():
         for name in names:
             is_taken_for_blobs = (kind, name) == (3, "chain_id")
             reason = "must have 14 items" if is_taken_for_blobs else f"{name} must be"

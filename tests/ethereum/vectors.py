@@ -32,30 +32,26 @@ FOLDER = Path(__file__).parents[1] / "vectors"
 SIGNER = SigningKey(b"\x46" * 32)
 TO_BYTES = b"\x35" * 20
 COMMITMENTS = [b"\xc0" + bytes(47), b"\xc1" * 48]
-# The fields of a transaction of each type, as it is signed.
-FIELDS: dict[int, list[Any]] = {
-    0: [b"\x09", b"\x04", b"\x52\x08", TO_BYTES, b"\x01", b"data"],
-    1: [b"\x01", b"\x09", b"\x04", b"\x52\x08", TO_BYTES, b"\x01", b"data", [[TO_BYTES, [bytes(32)]]]],
-    2: [b"\x01", b"\x09", b"\x03", b"\x04", b"\x52\x08", TO_BYTES, b"\x01", b"data", [[TO_BYTES, []]]],
-    3: [
-        *(b"\x01", b"\x09", b"\x03", b"\x04", b"\x52\x08", TO_BYTES, b"\x01", b"data", []),
-        *(b"\x05", [blob_hash(commitment) for commitment in COMMITMENTS]),
-    ],
-    4: [
-        *(b"\x01", b"\x09", b"\x03", b"\x04", b"\x52\x08", TO_BYTES, b"\x01", b"data", []),
-        [[b"", TO_BYTES, b"\x07", b"\x01", b"\x02", b"\x03"]],
-    ],
+_LAST = {"gas": b"\x52\x08", "to": TO_BYTES, "value": b"\x01", "data": b"data"}
+_FIRST = {"chain_id": b"\x01", "nonce": b"\x09"}
+_WITH_FEES = {**_FIRST, "max_priority_fee_per_gas": b"\x03", "max_fee_per_gas": b"\x04", **_LAST}
+FIELDS: dict[int, dict[str, Any]] = {
+    0: {"nonce": b"\x09", "gas_price": b"\x04", **_LAST},
+    1: {**_FIRST, "gas_price": b"\x04", **_LAST, "access_list": [[TO_BYTES, [bytes(32)]]]},
+    2: {**_WITH_FEES, "access_list": [[TO_BYTES, []]]},
+    3: {
+        **_WITH_FEES,
+        "access_list": [],
+        "max_fee_per_blob_gas": b"\x05",
+        "blob_versioned_hashes": [blob_hash(commitment) for commitment in COMMITMENTS],
+    },
+    4: {
+        **_WITH_FEES,
+        "access_list": [],
+        "authorization_list": [[b"", TO_BYTES, b"\x07", b"\x01", b"\x02", b"\x03"]],
+    },
 }
-NAMES = {
-    0: ["nonce", "gas_price", "gas", "to", "value", "data"],
-    1: ["chain_id", "nonce", "gas_price", "gas", "to", "value", "data", "access_list"],
-    2: [
-        *("chain_id", "nonce", "max_priority_fee_per_gas", "max_fee_per_gas"),
-        *("gas", "to", "value", "data", "access_list"),
-    ],
-}
-NAMES[3] = [*NAMES[2], "max_fee_per_blob_gas", "blob_versioned_hashes"]
-NAMES[4] = [*NAMES[2], "authorization_list"]
+"""The fields of a transaction of each type, as it is signed."""
 
 
 def vectors(name: str) -> list[dict[str, Any]]:
@@ -93,26 +89,25 @@ def transaction_of(spelled: dict[str, Any]) -> Transaction:
     return FeeMarketTransaction(**fields, access_list=lists)
 
 
-def signed(kind: int, fields: list[Any], chain_id: int = 1) -> bytes:
-    """These fields, whatever they are, with a signature that is good."""
-    prefix = bytes([kind]) if kind else b""
-    preimage = fields if kind else [*fields, rlp.number(chain_id), b"", b""]
+def signed(kind: int, fields: dict[str, Any]) -> bytes:
+    """These fields, whatever they are, with a signature that is good; a legacy transaction is for chain 1."""
+    prefix, values = bytes([kind]) if kind else b"", list(fields.values())
+    preimage = values if kind else [*values, b"\1", b"", b""]
     r, s, parity = SIGNER.sign_parity(keccak256(prefix + rlp.encode(preimage)))
-    v = parity if kind else 35 + 2 * chain_id + parity
-    return prefix + rlp.encode([*fields, rlp.number(v), rlp.number(r), rlp.number(s)])
+    v = parity if kind else 37 + parity
+    return prefix + rlp.encode([*values, rlp.number(v), rlp.number(r), rlp.number(s)])
 
 
 def signed_for_every_chain() -> bytes:
     """A legacy transaction as all were before EIP-155."""
-    r, s, parity = SIGNER.sign_parity(keccak256(rlp.encode(FIELDS[0])))
-    return rlp.encode([*FIELDS[0], rlp.number(27 + parity), rlp.number(r), rlp.number(s)])
+    values = list(FIELDS[0].values())
+    r, s, parity = SIGNER.sign_parity(keccak256(rlp.encode(values)))
+    return rlp.encode([*values, rlp.number(27 + parity), rlp.number(r), rlp.number(s)])
 
 
 def changed(kind: int, name: str, value: Any) -> bytes:
     """A signed transaction with that value in that field."""
-    fields = FIELDS[kind].copy()
-    fields[NAMES[kind].index(name)] = value
-    return signed(kind, fields)
+    return signed(kind, {**FIELDS[kind], name: value})
 
 
 def items_of(raw: bytes) -> list[Any]:
