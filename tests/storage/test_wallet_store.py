@@ -120,12 +120,7 @@ async def test_an_accepted_transaction_replaces_others_with_its_nonce(store: Tra
     await store.accept(Id("second"), 2)
 
     found = await stored_as(store, "first", "second", "bystander", "stranger")
-    assert [each.state for each in found] == [
-        State.REPLACED,
-        State.SENT,
-        State.SIGNED,
-        State.SIGNED,
-    ]
+    assert [each.state for each in found] == [State.REPLACED, State.SENT, State.SIGNED, State.SIGNED]
 
 
 async def test_transactions_are_moved_unless_their_state_has_changed(store: TransactionStore) -> None:
