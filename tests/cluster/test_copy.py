@@ -91,7 +91,6 @@ async def test_a_database_that_is_not_empty_is_refused_and_stays_as_it_is(url: s
     async with connected(url) as connection:
         await make_rooms(connection)
         await connection.execute("INSERT INTO accounts (account_key) VALUES ('eip155:0x1')")
-
         done = run_command("copy", "--data-dir", data_dir, "--to", url)
 
         assert (done.exit_code, done.out) == (2, "")
@@ -112,7 +111,6 @@ async def test_a_copy_that_was_cut_off_says_so_and_can_be_made_again(
     async with connected(url) as connection, open_cutting_proxy(url) as proxy:
         await make_rooms(connection)
         proxy.cut_before(message)
-
         cut = await asyncio.to_thread(run_command, "copy", "--data-dir", data_dir, "--to", proxy.url)
 
         assert cut.exit_code == 2

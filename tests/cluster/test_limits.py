@@ -47,7 +47,6 @@ async def statuses(
 
 async def test_new_sessions_of_many_addresses_are_exactly_as_many_as_allowed(pair: Pair) -> None:
     addresses = [f"198.51.100.{number}" for number in range(40)]
-
     found: Counter[int] = Counter()
     for _ in range(5):
         found += await statuses(pair, "POST /session/new", *addresses * 4)
@@ -74,7 +73,6 @@ async def test_requests_of_one_address_are_exactly_as_many_as_allowed(pair: Pair
 
 async def test_bytes_of_one_address_are_never_more_than_allowed(pair: Pair) -> None:
     body = b'{"encryptionPayload": "%s", "dappName": "Dapp"}' % (b"x" * 1_500)
-
     found = Counter[int]()
     for session in [await process.server.open_session() for process in pair]:
         found += await statuses(pair, f"POST /session/{session}/call/new", *["192.0.2.2"] * 30, body=body)
@@ -87,7 +85,6 @@ async def test_a_process_that_is_killed_gives_nothing_back(pair: Pair) -> None:
     first, second = pair
     addresses = ["192.0.2.3"] * 10
     assert (await statuses(pair, "POST /session/new", *addresses))[200] == 20
-
     second.process.kill()
     await asyncio.to_thread(second.process.start)
 

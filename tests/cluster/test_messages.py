@@ -124,7 +124,6 @@ async def test_a_message_that_was_acknowledged_at_one_process_is_not_sent_at_the
     await wallet.subscribe("settled")
     await dapp.publish("settled", "acknowledged", "not acknowledged")
     assert await wallet.payloads(2) == ["acknowledged", "not acknowledged"]
-
     await wallet.acknowledge("settled")
     await later.subscribe("settled")
 
@@ -248,7 +247,6 @@ async def test_a_publication_that_is_repeated_at_another_process_is_answered_and
     wallet = await join(two)
     await wallet.subscribe(topic)
     first, again = await join(one, identity), await join(two, identity)
-
     assert await first.publish(topic, "once", request_id=77) is True
     assert await again.publish(topic, "once", request_id=77) is True
     assert await again.publish(topic, "another", request_id=77) is True
@@ -329,7 +327,6 @@ async def test_many_receipts_at_one_process_count_at_the_other(
         messages = [{"topic": topic, "message": str(number), "ttl": 60} for number in numbers]
         await dapp.ask("irn_batchPublish", {"messages": messages})
         dapp = await join(pair[0])
-
     await give(other_tab, *[(topic, (await tab.request())["id"]) for _ in range(400)])
 
     assert await other_tab.fetch(topic) == {"messages": [], "hasMore": False}

@@ -52,7 +52,6 @@ async def test_a_pooler_without_the_database_beside_it_refuses_the_settings_of_a
 ) -> None:
     with open_pgbouncer(url, "session") as pooled:
         said = await refusal_of(tmp_path, database=pooled)
-
     assert "is behind a pooler that refuses settings" in said
     assert "name the database server itself in `database_direct`" in said
 
@@ -63,7 +62,6 @@ async def test_a_pooler_of_transactions_that_loses_prepared_statements_is_refuse
     loses = {"max_prepared_statements": 0} if keeps_prepared_statements() else {}
     with open_pgbouncer(url, "transaction", **loses) as pooled:
         said = await refusal_of(tmp_path, database=pooled, database_direct=url)
-
     assert "loses prepared statements" in said
     assert "PgBouncer has to be 1.21 or later with max_prepared_statements, or to pool sessions" in said
 

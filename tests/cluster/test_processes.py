@@ -338,7 +338,6 @@ async def test_a_hangup_of_the_parent_reaches_every_process_and_one_that_comes_b
 async def test_a_port_that_another_program_has_is_refused(server: Family, tmp_path: Path) -> None:
     arguments = ("serve", "--port", server.url.rpartition(":")[2], "--processes", "2", "--data-dir", tmp_path)
     environment = {"BRIDGE_DATABASE": server.database}
-
     done = await asyncio.to_thread(run_command, *arguments, environment=environment)
 
     assert done.exit_code == 2
@@ -430,5 +429,4 @@ async def test_processes_all_told_to_leave_come_back_and_the_service_manager_hea
 async def test_processes_end_with_their_parent(url: str, tmp_path: Path) -> None:
     with family(url, tmp_path) as server:
         server.kill()
-
         await eventually(lambda: not any(map(is_alive, server.pids)))

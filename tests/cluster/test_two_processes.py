@@ -155,7 +155,6 @@ async def played(script: str, dapps_at: str, wallets_at: str, folder: Path) -> A
 @needs_node
 async def test_clients_of_generation_0_7(pair: Pair, tmp_path: Path) -> None:
     outcomes = await played("v07_run.js", pair[0].url, pair[1].url, tmp_path)
-
     assert len(outcomes) > 10
     failed = {name: failure for name, failure in outcomes.items() if failure}
     assert failed.keys() == {"pairing by URI"}, failed  # it wants the wallet to use the URI's own server
@@ -178,7 +177,6 @@ async def test_clients_of_generation_1_x(pair: Pair, tmp_path: Path) -> None:
 @needs_node
 async def test_clients_of_generation_2_x(pair: Pair, tmp_path: Path) -> None:
     one, two = (process.url.replace("http", "ws") for process in pair)
-
     session = (await played("v2_pairing.js", one, two, tmp_path))["session"]
 
     assert (session["peer"], session["signed"]) == ("wallet", "0x68656c6c6f")

@@ -96,7 +96,6 @@ async def test_scenes_of_1x_end_as_they_should(tmp_path: Path) -> None:
 
 async def test_a_session_of_1x_goes_on_after_the_server_was_killed_and_started_again(tmp_path: Path) -> None:
     outcome = await go_on_after_a_kill("v1_restart.js", tmp_path, waiting=2)
-
     assert outcome == {"before": "0x01", "answered": ["0x02", "0x03"], "after": "0x04", "chain": 100}
 
 
@@ -109,7 +108,6 @@ async def played(script: str, folder: Path, **settings: str) -> Any:
 
 async def test_a_wallet_that_a_full_topic_refuses_goes_on(tmp_path: Path) -> None:
     results = await played("v2_full_topic.js", tmp_path, BRIDGE_MAX_TOPIC_CLIENTS="2")
-
     outcome = {"hasJoined": False, "seen": 0, "peer": "wallet", "next": "wallet"}
     assert results["aThirdClientIsRefusedAndGoesOn"] == outcome
 
@@ -145,5 +143,4 @@ async def test_every_client_of_2x_with_every_other(tmp_path: Path) -> None:
 @slow
 async def test_a_session_goes_on_after_the_server_was_killed_and_started_again(tmp_path: Path) -> None:
     outcome = await go_on_after_a_kill("v2_restart.js", tmp_path, scheme="ws")
-
     assert outcome == {"before": "0x01", "answered": ["0x02", "0x03"], "after": "0x04"}

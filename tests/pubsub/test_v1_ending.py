@@ -51,7 +51,6 @@ async def test_a_socket_that_answers_no_ping_is_dead_and_its_messages_go_to_othe
         await dead.subscribe("topic")  # nobody reads or answers from here on
         async with connected(server.client, server.url) as dapp:
             await dapp.publish("topic", "payload")
-
             for _ in range(2):
                 await pass_time(_HEARTBEAT_SECONDS)
             await until_open(server, 0)
@@ -62,14 +61,15 @@ async def test_a_socket_that_answers_no_ping_is_dead_and_its_messages_go_to_othe
 
 
 @pytest.mark.sqlite("another program holds its file")
-async def test_a_socket_is_not_dead_while_the_disk_is_waited_for(
+async def test_a_socket_is_not_dead_and_its_messages_are_not_lost_while_the_disk_is_waited_for(
     tmp_path: Path, pass_time: PassTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bridge_server.storage.connection.BUSY_TIMEOUT_SECONDS", 60.0)
     monkeypatch.setattr("bridge_server.pubsub.v1_store._PATIENCE_SECONDS", 3_600.0)
     async with opened(tmp_path, 2, **PINGED) as (server, (dapp, idle)):
         with locked(server.settings.database_file):
-            await dapp.say("topic", "pub", "payload")
+            for number in range(10):
+                await dapp.say("topic", "pub", str(number))
             await dapp.socket.ping(b"settled")
             for _ in range(5):
                 await answer_ping(server, idle, pass_time)
@@ -77,6 +77,8 @@ async def test_a_socket_is_not_dead_while_the_disk_is_waited_for(
         while (message := await dapp.socket.receive(60)).type is aiohttp.WSMsgType.PING:
             pass
         assert message.data == b"settled"
+        await idle.subscribe("topic")
+        assert await idle.payloads(10) == [str(number) for number in range(10)]
 
 
 @each_row(("acknowledged", "left"), [(0, []), (1, ["two"])])
@@ -135,7 +137,6 @@ async def test_a_socket_with_too_many_unacknowledged_messages_is_closed(tmp_path
     async with opened(tmp_path, 3, max_topic_messages=5) as (_, (idle, diligent, dapp)):
         await idle.subscribe("topic")
         await diligent.subscribe("topic")
-
         for number in range(11):
             await dapp.publish("topic", str(number))
             await diligent.acknowledge("topic")
@@ -149,7 +150,6 @@ async def test_a_long_backlog_is_sent_as_fast_as_it_is_read(tmp_path: Path) -> N
     payloads = [f"{number:03}" + "x" * 200_000 for number in range(100)]
     async with opened(tmp_path, 2, max_topic_bytes=2**25) as (_, (dapp, wallet)):
         await dapp.publish("topic", *payloads)
-
         await wallet.say("topic", "sub")
 
         assert [(await wallet.message())["payload"] for _ in payloads] == payloads
@@ -173,7 +173,6 @@ async def test_a_stopping_server_closes_every_socket_with_a_close_frame(tmp_path
 async def test_the_topics_of_a_socket_are_limited(tmp_path: Path) -> None:
     async with opened(tmp_path, 1, max_socket_topics=3) as (_, (socket,)):
         await socket.subscribe("a", "b", "c", "a", "b")
-
         await socket.say("d", "sub")
 
         assert await socket.closed() == (1008, "A socket may subscribe to 3 topics, and no more.")
@@ -223,7 +222,6 @@ async def test_acknowledgements_are_not_charged(tmp_path: Path) -> None:
         for payload in "abc":
             await dapp.say("topic", "pub", payload)
         assert [(await wallet.message())["payload"] for _ in range(3)] == [*"abc"]
-
         await wallet.acknowledge("topic", times=3)
 
         for _ in range(2):
@@ -236,14 +234,12 @@ async def test_exempt_addresses_have_no_rate_limit(tmp_path: Path) -> None:
     async with opened(tmp_path, 2, **limits) as (_, (one, other)):
         await one.publish("topic", *"abcdef")
         await other.subscribe("topic")
-
         assert await other.payloads(6) == [*"abcdef"]
 
 
 async def test_a_handshake_counts_as_a_request(tmp_path: Path) -> None:
     async with opened(tmp_path, 1, requests_burst=1, quota_exempt="") as (server, (client,)):
         assert client.socket._response.headers["RateLimit"] == '"requests";r=0;t=1'
-
         (await ask(server, "GET", "/")).problem(429)
 
 

@@ -47,7 +47,6 @@ async def test_every_subscriber_at_any_path_receives_a_message_once(connect: Con
 async def test_a_message_comes_as_the_published_clients_write_it(connect: Connect) -> None:
     wallet, dapp = await connect(), await connect()
     await wallet.subscribe("topic")
-
     await dapp.socket.send_str(
         '{"type": "pub", "payload": "\\u00e9\\"", "extra": {"topic": 1}, "topic": "topic"}'
     )
@@ -62,7 +61,6 @@ async def test_a_message_without_another_subscriber_waits_for_one(connect: Conne
     await sender.publish("topic", "mine")
     await sender.publish("later", "mine")
     await other.publish("later", "yours")
-
     await other.subscribe("topic", "later")
     await sender.subscribe("later")
 
@@ -99,7 +97,6 @@ async def test_the_first_acknowledgement_of_several_receivers_counts(connect: Co
     await one.subscribe("topic")
     await other.subscribe("topic")
     await dapp.publish("topic", "one", "two")
-
     await one.acknowledge("topic")
     await other.acknowledge("topic")
     await later.subscribe("topic")
@@ -112,7 +109,6 @@ async def test_an_acknowledgement_without_a_message_is_ignored(connect: Connect)
     await dapp.publish("topic", "payload")
     await stranger.acknowledge("topic", times=3)
     await stranger.acknowledge("other")
-
     await wallet.acknowledge("topic")  # as the published client does after its connection broke off
     await wallet.subscribe("topic")
 
@@ -136,7 +132,6 @@ async def test_binary_frames_with_json_are_messages(connect: Connect) -> None:
     dapp, wallet = await connect(), await connect()
     await wallet.socket.send_bytes(b'{"topic":"topic","type":"sub"}')
     await wallet.settled()
-
     await dapp.socket.send_bytes(spelled("topic", "pub", "é").encode())
 
     assert await wallet.payloads(1) == ["é"]
@@ -178,7 +173,6 @@ async def test_a_frame_that_is_no_message_closes_its_socket_with_a_code_and_a_re
 ) -> None:
     client = await connect()
     data = frame.encode() if isinstance(frame, str) else frame
-
     if kind is None:
         client.socket._writer.transport.write(data)
     else:
@@ -194,7 +188,6 @@ async def test_a_message_over_the_size_limit_closes_the_socket_with_1009(connect
     dapp, wallet = await connect(), await connect()
     await dapp.publish("topic", "x" * (262_144 - empty))
     await wallet.subscribe("topic")
-
     await dapp.say("topic", "pub", "x" * (262_144 - empty + 1))
 
     assert await dapp.closed() == (1009, "A message may have at most 262144 bytes.")
@@ -208,7 +201,6 @@ async def test_a_bad_frame_closes_its_socket_alone_and_only_messages_before_it_c
     await wallet.subscribe("topic")
     await bad.subscribe("topic")
     await bad.publish("topic", "before")
-
     await bad.socket.send_str("nope")
     await bad.say("topic", "pub", "after the bad frame")
     await bad.closed()

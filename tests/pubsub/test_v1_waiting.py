@@ -1,6 +1,5 @@
 """Generation 1.x: what waits for a subscriber, for how long, and which webhooks hear of it."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ async def test_a_message_waits_for_a_day(connect: Connect, server: RunningServer
     await receiving.subscribe("acknowledged by nobody")
     for topic in ("acknowledged by nobody", "one", "other"):
         await dapp.publish(topic, "payload")
-
     server.clock.advance(_DAY - _MS)
     await wallet.subscribe("one")
     server.clock.advance(_MS)
@@ -94,7 +92,6 @@ async def test_unacknowledged_messages_count_to_the_limit_of_their_topic(tmp_pat
         await dapp.publish("topic", "1", "2", "3")
         await dapp.say("topic", "pub", "4")
         assert (await dapp.closed())[0] == 1013
-
         await wallet.acknowledge("topic")
         await other.publish("topic", "5")
 
@@ -107,7 +104,6 @@ async def test_expired_messages_do_not_count_to_a_limit(tmp_path: Path) -> None:
         await dapp.publish("nobody", "old")
         await dapp.publish("live", "old")
         server.clock.advance(60)
-
         await dapp.publish("nobody", "new")
         await dapp.publish("live", "new")
         await wallet.subscribe("nobody")
@@ -131,26 +127,9 @@ async def test_expired_messages_are_swept(tmp_path: Path) -> None:
     async with opened(tmp_path, 1, sweep_interval=0.01, message_ttl=60) as (server, (dapp,)):
         await dapp.publish("topic", "one", "two")
         assert count_stored(server.settings) == 2
-
         server.clock.advance(60)
 
         await until_stored(server.settings, messages=0)
-
-
-@pytest.mark.sqlite("another program locks the file")
-async def test_a_locked_database_delays_messages_and_loses_none(
-    connect: Connect, server: RunningServer
-) -> None:
-    dapp, wallet = await connect(), await connect()
-
-    with locked(server.settings.database_file):
-        for number in range(10):
-            await dapp.say("topic", "pub", str(number))
-        await asyncio.sleep(0)
-    await dapp.settled()
-
-    await wallet.subscribe("topic")
-    assert await wallet.payloads(10) == [str(number) for number in range(10)]
 
 
 @pytest.mark.sqlite("another program locks the file")
@@ -220,7 +199,6 @@ async def test_a_notice_counts_to_the_address_that_the_message_came_from_and_to_
         await BridgeClient(server).subscribe("topic", "http://192.0.2.1:9/hook")
         for dapp in dapps:
             await dapp.publish("topic", "message", silent=False)
-
         whose = look(server, "SELECT client, subject, queue FROM outbox ORDER BY id")
 
     assert whose == [("198.51.100.7", "topic", "topic"), (None, "topic", "topic")]
@@ -230,7 +208,6 @@ async def test_notices_to_webhooks_are_charged_to_the_publisher(tmp_path: Path) 
     limits: dict[str, Any] = {"quota_exempt": (), "payload_bytes_per_address": 1_000}
     async with opened(tmp_path, 1, **limits) as (server, (dapp,)):
         await BridgeClient(server).subscribe("topic", f"https://example.org/{'x' * 400}")
-
         await dapp.publish("topic", "first", "second", silent=False)
         await dapp.say("topic", "pub", "third", silent=False)
 

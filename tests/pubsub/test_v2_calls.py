@@ -85,7 +85,6 @@ async def test_a_bad_call_is_answered_and_nothing_is_stored(
     join: Join, server: RunningServer, method: str, params: Any, error: tuple[int, str]
 ) -> None:
     client = await join()
-
     refused = await error_of(client.ask(method, params))
 
     assert (refused.code, refused.tag) == error
@@ -128,7 +127,6 @@ async def test_a_frame_that_is_no_json_rpc_or_is_much_too_large_closes_its_own_s
     client, other = await join(), await join()
     for answer in ({"id": 5, "result": True}, {"id": "x", "result": True}, {"result": True}):
         await other.send(jsonrpc="2.0", **answer)  # acknowledgements without a message are ignored
-
     await client.socket.send_str(frame)
 
     assert (await client.closed())[0] == code
@@ -208,7 +206,6 @@ async def test_a_call_that_was_refused_is_made_anew(tmp_path: Path) -> None:
         await wallet.subscribe(TOPIC)
         assert await wallet.messages(1) == ["first"]
         await wallet.settled()
-
         assert await dapp.publish(TOPIC, "second", request_id=2) is True
 
         assert await wallet.messages(1) == ["second"]
@@ -221,7 +218,6 @@ async def test_so_many_calls_are_remembered_and_no_more(tmp_path: Path) -> None:
             await dapp.publish(TOPIC, str(request_id), request_id=request_id)
             server.clock.advance(0.001)
         assert await wallet.messages(3) == ["1", "2", "3"]
-
         for request_id in (2, 3, 1):
             await dapp.publish(TOPIC, str(request_id), request_id=request_id)
 
@@ -280,7 +276,6 @@ async def test_an_approval_happens_wholly_or_not_at_all(tmp_path: Path) -> None:
         await dapp.ask("wc_proposeSession", PROPOSE)
         await wallet.subscribe(PAIRING)
         assert await wallet.messages(1) == ["proposal"]
-
         refused = await error_of(wallet.ask("wc_approveSession", APPROVE, request_id=77))
 
         assert refused.tag == "SubscriberLimitExceeded"
@@ -297,7 +292,6 @@ async def test_a_repeated_approval_is_one(join: Join) -> None:
     await wallet.ask("wc_approveSession", APPROVE, request_id="1700000000000000001")
     await wallet.socket.close()
     again = await join(identity)
-
     assert await again.ask("wc_approveSession", APPROVE, request_id="1700000000000000001") is True
 
     assert await dapp.messages(1) == ["response"]

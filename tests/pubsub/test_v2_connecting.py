@@ -88,7 +88,6 @@ async def test_a_wrong_token_is_refused_before_the_upgrade(
     server: RunningServer, claims: dict[str, Any]
 ) -> None:
     status, problem = await refusal(server, Identity().token(**claims))
-
     assert (status, problem["type"]) == (401, "urn:bridge-server:problem:invalid-relay-token")
 
 
@@ -125,7 +124,6 @@ async def test_a_token_expires_also_once_it_was_checked(join: Join, server: Runn
     token = identity.token(exp=TOKEN_TIME + 60)
     await join(identity, token=token)
     await join(identity, token=token)
-
     server.clock.advance(180)
 
     assert (await refusal(server, token))[0] == 401
@@ -196,10 +194,8 @@ async def test_the_audience_is_checked_where_that_is_wanted(
 async def test_a_listed_project_may_connect_and_another_is_turned_away_for_good(tmp_path: Path) -> None:
     async with irn_opened(tmp_path / "q", 1, project_ids="q, p") as (_, (client,)):
         assert await client.publish(TOPIC) is True
-    async with irn_opened(tmp_path / "other", 1, project_ids="other", metrics_token=METRICS_TOKEN) as (
-        server,
-        (client,),
-    ):
+    settings: dict[str, Any] = {"project_ids": "other", "metrics_token": METRICS_TOKEN}
+    async with irn_opened(tmp_path / "other", 1, **settings) as (server, (client,)):
         reason = "This relay serves other projects. Check projectId with its operator."
         assert await client.closed() == (3000, reason)
         await until_open(server, 0)
@@ -245,7 +241,6 @@ async def test_sockets_and_topics_are_counted_and_forgotten(join: Join, server: 
     await one.subscribe(TOPIC, topic_of("other"))
     await two.subscribe(TOPIC)
     await until_open(server, 2, 2)
-
     await one.socket.close()
     await until_open(server, 1, 1)
     await two.socket.close()
@@ -254,10 +249,8 @@ async def test_sockets_and_topics_are_counted_and_forgotten(join: Join, server: 
 
 
 async def test_a_socket_is_pinged_and_a_dead_one_is_given_up(tmp_path: Path, pass_time: PassTime) -> None:
-    async with irn_opened(tmp_path, 2, heartbeat=20.0, metrics_token=METRICS_TOKEN) as (
-        server,
-        (alive, dead),
-    ):
+    settings: dict[str, Any] = {"heartbeat": 20.0, "metrics_token": METRICS_TOKEN}
+    async with irn_opened(tmp_path, 2, **settings) as (server, (alive, dead)):
         await dead.subscribe(TOPIC)
 
         async def one_is_left() -> bool:

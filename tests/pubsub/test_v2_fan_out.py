@@ -186,7 +186,6 @@ async def test_a_message_is_charged_by_its_receivers(tmp_path: Path) -> None:
         for wallet in wallets:
             await wallet.subscribe(TOPIC)
         await dapp.publish(TOPIC, "4 of the 6 that are left")
-
         late = asyncio.ensure_future(dapp.publish(TOPIC, "4 of 2"))
 
         assert await is_late(server, late)
@@ -204,7 +203,6 @@ async def test_a_message_that_costs_more_than_the_whole_burst_takes_all_of_it(tm
             await wallet.subscribe(TOPIC)
         server.clock.advance(10)
         await dapp.publish(TOPIC, "takes all that there is")
-
         later = asyncio.ensure_future(dapp.publish(OTHER, "has no receivers"))
 
         assert await is_late(server, later)
@@ -217,7 +215,6 @@ async def test_a_batch_of_topics_costs_a_message_for_each_25(tmp_path: Path) -> 
     async with irn_opened(tmp_path, 1, **CHARGED, messages_burst=5) as (server, (wallet,)):
         await wallet.subscribe(*topics)  # 4
         await wallet.subscribe(*topics[:25])
-
         late = asyncio.ensure_future(wallet.fetch(*topics[:26]))
 
         assert await is_late(server, late)

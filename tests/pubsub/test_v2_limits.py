@@ -68,7 +68,6 @@ async def test_a_batch_is_taken_wholly_or_not_at_all(tmp_path: Path) -> None:
     async with irn_opened(tmp_path, 2, max_topic_messages=2) as (_, (dapp, wallet)):
         await wallet.subscribe(TOPIC, OTHER)
         messages = [{"topic": topic, "message": "m", "ttl": 60} for topic in (OTHER, TOPIC, TOPIC, TOPIC)]
-
         refused = await error_of(dapp.ask("irn_batchPublish", {"messages": messages}))
 
         assert refused.tag == "MailboxLimitExceeded"
@@ -100,7 +99,6 @@ async def test_the_sockets_of_an_address_have_so_many_topics_together(tmp_path: 
     async with irn_opened(tmp_path, 2, quota_exempt=(), max_address_topics=2) as (_, (one, two)):
         await one.subscribe(TOPIC)
         await two.subscribe(TOPIC)
-
         await has_no_room_for(two, TOPIC, OTHER)
         assert (await error_of(two.ask("wc_proposeSession", proposal))).tag == "SubscriberLimitExceeded"
 
@@ -139,7 +137,6 @@ async def test_a_client_that_comes_back_to_an_address_without_room_is_closed(
         await wallet.subscribe(TOPIC, OTHER)
         await wallet.socket.close()
         await (await join(to=server)).subscribe(TOPIC)
-
         code, reason = await (await join(identity, server)).closed()
 
         assert (code, reason[:43]) == (1001, "The sockets of your address have 2 topics, ")
@@ -150,7 +147,6 @@ async def test_an_address_stores_so_many_subscriptions(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"quota_exempt": (), "subscription_bytes_per_address": 1_000}
     async with irn_opened(tmp_path, 2, **settings) as (_, (one, same)):
         await one.subscribe(TOPIC, OTHER)
-
         refused = await error_of(same.subscribe(THIRD))
 
         assert (refused.code, refused.tag) == (3001, "TooManyRequests")
@@ -221,7 +217,6 @@ async def test_a_receiver_that_acknowledges_nothing_is_sent_so_much_and_then_no_
             await dapp.publish(topics[number % 4], str(number))
         first = [await wallet.request() for _ in range(10)]
         await wallet.nothing()
-
         for request in first:
             await wallet.acknowledge(request)
 

@@ -102,7 +102,6 @@ async def test_a_client_that_does_not_subscribe_anew_is_sent_what_waits_all_the_
     await wallet.subscribe(TOPIC)
     await wallet.socket.close()
     await dapp.publish(TOPIC, "while away")
-
     again = await join(identity)
 
     assert await again.message() == "while away"
@@ -152,7 +151,6 @@ async def test_a_fetch_says_when_there_is_more(join: Join) -> None:
     payloads = [f"{number}{'x' * 100_000}" for number in range(4)]
     for payload in payloads:
         await dapp.publish(TOPIC, payload)
-
     pages = [await wallet.fetch(TOPIC) for _ in range(2)]
 
     assert [page["hasMore"] for page in pages] == [True, False]
@@ -181,7 +179,6 @@ async def test_a_batch_is_published_in_order(join: Join) -> None:
     dapp, wallet = await join(), await join()
     await wallet.subscribe(TOPIC)
     messages = [{"topic": TOPIC, "message": str(number), "ttl": 60} for number in range(500)]
-
     assert await dapp.ask("irn_batchPublish", {"messages": messages}) is True
 
     assert await wallet.messages(500) == [str(number) for number in range(500)]

@@ -121,7 +121,6 @@ async def test_an_id_that_names_nothing_is_answered_with_a_problem(
 
 async def test_an_id_may_be_percent_encoded_and_its_case_matters(bridge: BridgeClient) -> None:
     session_id = next(i for i in [await bridge.open_session() for _ in range(20)] if i.upper() != i)
-
     assert (await bridge.session("".join(f"%{ord(letter):02x}" for letter in session_id))).status == 204
     (await bridge.session(session_id.upper())).problem(404)
 
@@ -129,7 +128,6 @@ async def test_an_id_may_be_percent_encoded_and_its_case_matters(bridge: BridgeC
 async def test_a_call_is_found_under_its_own_session_only(bridge: BridgeClient) -> None:
     own, other = await bridge.open_session(), await bridge.open_session()
     call_id = await bridge.request_call(own)
-
     (await bridge.call(other, call_id)).problem(404)
     (await bridge.call("0192", call_id)).problem(404)
     assert (await bridge.call(own, call_id)).status == 200

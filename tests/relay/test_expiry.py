@@ -26,7 +26,6 @@ async def test_a_session_lives_a_day(bridge: BridgeClient, move: Move) -> None:
     before, after = await bridge.open_session(), await bridge.open_session()
     await bridge.session(after)
     await bridge.calls(after)
-
     bridge.clock.advance(_DAY - _MS)
     alive = await move(bridge, before)
     bridge.clock.advance(_MS)
@@ -79,7 +78,6 @@ async def test_a_session_is_prolonged_by_less_than_that_if_it_would_end_before_a
         call_id = await bridge.request_call(session_id)
         server.clock.advance(300 - _MS)
         await bridge.answer(call_id)
-
         server.clock.advance(300 - _MS)
 
         assert (await bridge.status(call_id)).status == 200
@@ -109,7 +107,6 @@ async def test_reading_and_answering_do_not_prolong_the_session(
     await bridge.calls(session_id)
     await bridge.call(session_id, call_id)
     await bridge.status(call_id)
-
     bridge.clock.advance(_DAY - _HOUR + _MS)
 
     (await bridge.session(session_id)).problem(404)
@@ -195,7 +192,6 @@ async def sweep(walk: Walk) -> None:
 async def test_one_sweep_deletes_every_expired_row_of_a_small_table() -> None:
     for living in (set[int](), {1, 2, 30, 59, 60}, set(range(1, 61))):
         table = Table(list(range(1, 61)), living)
-
         await sweep(Walk(table.sweep_slice, span=10))
 
         assert table.rows == sorted(living)

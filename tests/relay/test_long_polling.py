@@ -60,7 +60,6 @@ async def test_a_session_that_ends_meanwhile_is_404_and_is_not_waited_for(poll: 
     async with poll.waiting(Prefer="wait=20") as waiting:
         await poll.bridge.end(poll.session_id)
         (await waiting).problem(404)
-
     (await poll.read(Prefer="wait=20")).problem(404)
     (await poll.read("?wait=20")).problem(404)
 
@@ -68,7 +67,6 @@ async def test_a_session_that_ends_meanwhile_is_404_and_is_not_waited_for(poll: 
 async def test_a_wait_ends_as_a_poll_without_one_would_and_never_later_than_allowed(tmp_path: Path) -> None:
     async with running_server(tmp_path, max_wait=1) as server:
         polls = [await make(BridgeClient(server)) for make in POLLS.values()]
-
         preferring = [poll.read(Prefer="wait=999999999") for poll in polls]
         asking = [poll.read("?wait=999999999") for poll in polls]
         answers = await asyncio.gather(*preferring, *asking)
@@ -103,7 +101,6 @@ async def test_a_change_of_another_key_does_not_wake_a_waiter(poll: Poll) -> Non
         await bridge.answer(await bridge.request_call(other))
         await bridge.end(other)
         assert not waiting.done()
-
         body = await poll.happen()
 
         assert (await waiting).body == body
@@ -112,7 +109,6 @@ async def test_a_change_of_another_key_does_not_wake_a_waiter(poll: Poll) -> Non
 async def test_every_waiter_of_one_key_is_woken(poll: Poll) -> None:
     waiting = [asyncio.create_task(poll.read(Prefer="wait=20")) for _ in range(50)]
     await until_waiting(poll.bridge.server, 50)
-
     body = await poll.happen()
 
     assert {answer.body for answer in await asyncio.gather(*waiting)} == {body}
@@ -139,7 +135,6 @@ def test_a_preference_is_what_stands_between_commas(preferences: str, seconds: i
 async def test_a_client_that_disconnects_is_forgotten(poll: Poll) -> None:
     async with poll.waiting(Prefer="wait=20") as waiting:
         waiting.cancel()
-
         await until_waiting(poll.bridge.server, 0)
 
     assert (await poll.read()).status == poll.empty[0]

@@ -26,7 +26,6 @@ async def test_the_last_of_two_concurrent_updates_is_kept(tmp_path: Path) -> Non
     async with running_server(tmp_path) as server:
         bridge = BridgeClient(server)
         sessions = [await bridge.open_session() for _ in range(20)]
-
         updates = [bridge.update(session_id, {"n": n}) for session_id in sessions for n in (1, 2)]
         assert {answer.status for answer in await asyncio.gather(*updates)} == {200}
 
@@ -74,7 +73,6 @@ async def test_a_call_that_meets_the_end_of_its_session_leaves_nothing(bridge: B
 
 async def test_one_of_two_concurrent_ends_succeeds(bridge: BridgeClient, session_id: str) -> None:
     answers = await asyncio.gather(bridge.end(session_id), bridge.end(session_id))
-
     assert sorted(answer.status for answer in answers) == [200, 404]
 
 

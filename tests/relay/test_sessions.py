@@ -32,7 +32,6 @@ async def fill(bridge: BridgeClient, session_id: str, count: int) -> Sequence[st
 
 async def test_every_new_session_has_a_uuid_of_the_moment_with_74_random_bits(bridge: BridgeClient) -> None:
     ids = {await bridge.open_session() for _ in range(20)}
-
     assert len(ids) == 20
     assert {UUID(each).int >> 80 for each in ids} == {bridge.clock.now_ms()}
 
@@ -41,7 +40,6 @@ async def test_every_new_session_has_a_uuid_of_the_moment_with_74_random_bits(br
 async def test_a_session_opens_whatever_the_body_says(bridge: BridgeClient, content_type: str | None) -> None:
     for prefix, body in product(["", V07_PATH], [b"", b"{}", b"[1", b"\xff not JSON", b'{"a":1,"a":2}']):
         answer = await ask(bridge.server, "POST", f"{prefix}/session/new", body, content_type=content_type)
-
         assert (await bridge.session(answer.json["sessionId"])).status == 204
 
 
@@ -69,7 +67,6 @@ async def test_an_ended_session_is_unknown_as_one_that_never_was(
     await bridge.session(session_id)
     await bridge.calls(session_id)
     await bridge.end(session_id)
-
     ended = (await move(bridge, session_id)).problem(404)
 
     never = (await move(bridge, "5f9c55ec-102a-45ab-a679-b264d7cdc261")).problem(404)
@@ -129,7 +126,6 @@ async def test_a_session_has_at_most_100_calls_without_a_status(
 ) -> None:
     first, *_ = await fill(bridge, session_id, 100)
     bridge.clock.advance(10.5)
-
     refused = await bridge.post_call(session_id)
 
     assert refused.problem(429)["type"].endswith(":too-many-pending-calls")
@@ -143,7 +139,6 @@ async def test_a_status_frees_a_place_once_and_in_its_own_session_alone(tight_br
     _, second, _ = await fill(tight_bridge, session_id, 3)
     (await tight_bridge.post_call(session_id)).problem(429)
     assert (await tight_bridge.post_call(other)).status == 200
-
     await tight_bridge.answer(second)
     await tight_bridge.answer(second, "again")
 
@@ -180,7 +175,6 @@ async def test_a_refused_call_does_not_prolong_the_session(tight_bridge: BridgeC
     await fill(tight_bridge, session_id, 3)
     tight_bridge.clock.advance(1800)
     (await tight_bridge.post_call(session_id)).problem(429)
-
     tight_bridge.clock.advance(86_400 - 1800)
 
     (await tight_bridge.session(session_id)).problem(404)
@@ -193,7 +187,6 @@ async def test_a_session_with_hundreds_of_answered_calls_has_its_quota_and_a_sho
     for _ in range(100):
         await tight_bridge.answer(await tight_bridge.request_call(session_id))
     listed = look(tight_bridge.server, "SELECT count(*) FROM calls WHERE listed = 1")[0][0]
-
     accepted = await fill(tight_bridge, session_id, 3)
 
     assert listed <= 35

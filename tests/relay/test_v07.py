@@ -58,7 +58,6 @@ async def test_a_payload_is_unchanged_inside_the_envelope(
     await v07.update(session_id, payload)
     call_id = await v07.request_call(session_id, payload)
     await v07.answer(call_id, payload)
-
     for read in (v07.session(session_id), v07.call(session_id, call_id), v07.status(call_id)):
         data = (await read).json["data"]
 
@@ -117,7 +116,6 @@ async def test_clients_of_both_generations_wait_for_one_change_and_read_it(
 @pytest.mark.parametrize("kind", list(POLLS))
 async def test_a_waiting_poll_is_answered_when_the_session_ends(bridge: BridgeClient, kind: str) -> None:
     plain = await POLLS[kind](bridge)
-
     async with replace(plain, path=V07_PATH + plain.path).waiting("?wait=20") as waiting:
         await bridge.end(plain.session_id)
         (await waiting).problem(404)
@@ -158,7 +156,6 @@ async def test_clients_of_both_generations_pair_call_and_answer(
 async def test_new_sessions_of_both_generations_count_towards_one_quota(tmp_path: Path) -> None:
     async with running_server(tmp_path, quota_exempt=(), sessions_burst=1, sessions_per_minute=1) as server:
         answers = [await ask(server, "POST", f"{prefix}/session/new") for prefix in ("", V07_PATH)]
-
         assert [answer.status for answer in answers] == [200, 429]
 
 
@@ -182,7 +179,6 @@ async def test_the_published_clients_go_on_after_the_server_was_killed(tmp_path:
         async with node("v07_restart.js", f"{server.url}{V07_PATH}", tmp_path) as process:
             assert process.stdin is not None
             assert await line_of(process) == b"paired\n"
-
             server.kill()
             server.start()
             process.stdin.write(b"restarted\n")

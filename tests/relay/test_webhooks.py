@@ -154,7 +154,6 @@ async def test_a_refused_update_changes_neither_payload_nor_push(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
     await bridge.update(session_id, "kept", push=push_to(receiver, "/kept"))
-
     (await bridge.update(session_id, "lost", push={"type": "fcm"})).problem(400)
     (await bridge.update(session_id, None, push=None)).problem(400)
     faults = (
