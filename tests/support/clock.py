@@ -39,9 +39,6 @@ class ManualClock:
 
 # The event loop's time, which a test moves: timeouts end at once.
 
-_STEP_SECONDS = 20.0
-_PAUSE_SECONDS = 5.0
-
 PassTime = Callable[[float], Awaitable[None]]
 """Moves the event loop's time by so many seconds, and has everything happen that is due."""
 
@@ -64,6 +61,6 @@ def moving() -> PassTime:
 async def passed_until(end: "asyncio.Future[Any]", pass_time: PassTime) -> None:
     """Move time until this has ended, with pauses in which the database can answer, however slow it is."""
     while not end.done():
-        await pass_time(_STEP_SECONDS)
-        await asyncio.wait([end], timeout=_PAUSE_SECONDS)
+        await pass_time(20.0)
+        await asyncio.wait([end], timeout=5.0)
     await end

@@ -117,11 +117,7 @@ def watched_server(
     open_files: tuple[int, int] | None = None,
     program: str | None = None,
 ) -> Iterator[WatchedServer]:
-    """Run a server over `directory/data` on a free port until the end of the block.
-
-    `terminal` is the descriptor of one that it reads from and writes to; `open_files` are its soft and its
-    hard limit of them. `program`, which is that of `python -c`, may run it.
-    """
+    """Run a server, perhaps as that of a `program`, at a `terminal` and with a limit of `open_files`."""
     variables = {**environment_without_settings(), **(environment or {})}
     with (directory / "out").open("wb") as out, (directory / "err").open("wb") as err:
         written_to = out if terminal is None else terminal

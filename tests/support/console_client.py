@@ -77,11 +77,9 @@ class ConsoleClient:
 
     @asynccontextmanager
     async def stream(self, path: str, **headers: str) -> AsyncIterator[aiohttp.StreamReader]:
-        sent = {**self.cookie, **headers}
+        url, sent = f"{self.server.url}{path}", {**self.cookie, **headers}
         endless = aiohttp.ClientTimeout(total=None)  # a test may move time past any timeout
-        async with self.server.client.get(
-            f"{self.server.url}{path}", headers=sent, timeout=endless
-        ) as response:
+        async with self.server.client.get(url, headers=sent, timeout=endless) as response:
             assert response.headers["Content-Type"] == "text/event-stream"
             yield response.content
 

@@ -6,7 +6,6 @@ import pkgutil
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -17,7 +16,6 @@ import bridge_server
 from bridge_server.assembly.application import every_route
 from bridge_server.description.document import openapi_document, spelled
 from bridge_server.kernel.errors import BridgeError
-from bridge_server.web.routes import Route
 
 _ANYWHERE = {
     "bad-request", "target-too-long", "header-field-too-long", "server-error", "ordered-fault", "not-found",
@@ -26,13 +24,6 @@ _ANYWHERE = {
 """Codes of problems that any path may have: `not-found` where a route is turned off, for example."""
 _ENOUGH = 25
 """So many answers of one kind are examined by each process of tests: a burst of polls is one answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Described:
-    row: Route
-    pattern: re.Pattern[str]
-    responses: Mapping[str, Any]
 
 
 class Description:
@@ -46,7 +37,7 @@ class Description:
         self._seen: Counter[tuple[str, str, int]] = Counter()
         paths = self.document["paths"]
         self._operations = [
-            _Described(row, _pattern(row.path), paths[spelled(row.path)][row.method.lower()]["responses"])
+            (row, _pattern(row.path), paths[spelled(row.path)][row.method.lower()]["responses"])
             for row in sorted(rows, key=lambda row: row.path.count("{"))
             if row.about is not None
         ]
@@ -60,10 +51,10 @@ class Description:
         self._seen[kind] += 1
         if self._seen[kind] > _ENOUGH:
             return
-        found = [each for each in self._operations if each.pattern.fullmatch(bare)]
-        for each in found:
-            if each.row.method == wanted and each.row.path.count("{") == found[0].row.path.count("{"):
-                self._check(each, method, status, headers, body)
+        found = [(row, responses) for row, pattern, responses in self._operations if pattern.fullmatch(bare)]
+        for row, responses in found:
+            if row.method == wanted and row.path.count("{") == found[0][0].path.count("{"):
+                self._check(row.name, responses, method, status, headers, body)
                 return
 
     def validator(self, schema: Mapping[str, Any]) -> Draft202012Validator:
@@ -74,16 +65,16 @@ class Description:
         return self._validators[key]
 
     def _check(
-        self, each: _Described, method: str, status: int, headers: Mapping[str, str], body: bytes
+        self, name: str, responses: Any, method: str, status: int, headers: Mapping[str, str], body: bytes
     ) -> None:
-        where = f"{method} {each.row.name} {status}"
+        where = f"{method} {name} {status}"
         media_type = headers.get("Content-Type", "").partition(";")[0]
         has_problem = media_type == "application/problem+json" and body
         if has_problem and str(orjson.loads(body)["type"]).rpartition(":")[2] in _ANYWHERE:
             return
         if method == "HEAD" and status == 405:
             return
-        response = each.responses.get(str(status))
+        response = responses.get(str(status))
         assert response is not None, f"{where} is not described: {body[:300]!r}"
         components = self.document["components"]
         if "$ref" in response:

@@ -1,8 +1,8 @@
 """The databases that the contract in `tests/storage` is held against: another driver is one more entry."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,16 +10,6 @@ from bridge_server.kernel.events import Events
 from bridge_server.storage.database import Database
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.support.postgres import PostgresServer
-
-
-@dataclass(frozen=True, slots=True)
-class Driver:
-    """Opens an empty database with the tables of `tests.storage.notes`, in a directory or on a server."""
-
-    name: str
-    opened: Callable[[Path, Events, PostgresServer | None], AbstractAsyncContextManager[Database]]
-    needs_server: bool = False
-
 
 _SQLITE_TABLES = """
 CREATE TABLE notes (name TEXT PRIMARY KEY, text TEXT, data BLOB, number INTEGER CHECK (number >= 0));
@@ -33,15 +23,6 @@ def make_notes_file(directory: Path) -> Path:
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript(_SQLITE_TABLES)
     return file
-
-
-@asynccontextmanager
-async def _opened_sqlite(
-    directory: Path, events: Events, _: PostgresServer | None
-) -> AsyncIterator[Database]:
-    database = SqliteDatabase(make_notes_file(directory), events)
-    async with database.opened():
-        yield database
 
 
 _POSTGRES_TABLES = """
@@ -62,14 +43,26 @@ async def notes_url(server: PostgresServer) -> str:
     return await server.database("notes", lambda connection: connection.execute(_POSTGRES_TABLES))
 
 
-@asynccontextmanager
-async def _opened_postgres(_: Path, events: Events, server: PostgresServer | None) -> AsyncIterator[Database]:
-    from bridge_server.storage.postgres.database import PostgresDatabase  # noqa: PLC0415 - asyncpg is optional
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A database with the tables of `tests.storage.notes`, in a directory or on a server that it needs."""
 
-    assert server is not None
-    database = PostgresDatabase(await notes_url(server), events, {})
-    async with database.opened():
-        yield database
+    name: str
+    needs_server: bool = False
+
+    @asynccontextmanager
+    async def opened(
+        self, directory: Path, events: Events, server: PostgresServer | None
+    ) -> AsyncIterator[Database]:
+        database: Database
+        if server is not None and self.needs_server:
+            from bridge_server.storage.postgres.database import PostgresDatabase  # noqa: PLC0415 - asyncpg
+
+            database = PostgresDatabase(await notes_url(server), events, {})
+        else:
+            database = SqliteDatabase(make_notes_file(directory), events)
+        async with database.opened():
+            yield database
 
 
-DRIVERS = (Driver("sqlite", _opened_sqlite), Driver("postgres", _opened_postgres, needs_server=True))
+DRIVERS = (Driver("sqlite"), Driver("postgres", needs_server=True))

@@ -93,9 +93,6 @@ async def sign_in(server: RunningServer, number: int = 1, **fields: Any) -> Inbo
     return InboxClient(server, wallet, token)
 
 
-_ENDLESS = aiohttp.ClientTimeout(total=None)
-
-
 @dataclass(frozen=True, slots=True)
 class Event:
     """A notification as it came, and the id to go on from."""
@@ -130,9 +127,9 @@ class EventReader:
 
 @asynccontextmanager
 async def open_stream(inbox: InboxClient, query: str = "", **headers: str) -> AsyncIterator[EventReader]:
-    async with inbox.server.client.get(
-        f"{inbox.server.url}/inbox/stream{query}", headers={**inbox.headers, **headers}, timeout=_ENDLESS
-    ) as response:
+    url, sent = f"{inbox.server.url}/inbox/stream{query}", {**inbox.headers, **headers}
+    endless = aiohttp.ClientTimeout(total=None)
+    async with inbox.server.client.get(url, headers=sent, timeout=endless) as response:
         assert response.status == 200, await response.text()
         assert await response.content.readline() == b"retry: 2000\n"
         yield EventReader(response)

@@ -214,15 +214,13 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Report a skip as a failure, unless the programs are missing."""
     report = yield
-    if VARIABLE in os.environ and report.skipped and call.excinfo is not None and _needs_postgres(item):
+    if VARIABLE not in os.environ or not report.skipped or call.excinfo is None:
+        return report
+    reasons = [str(mark.kwargs.get("reason", "")) for mark in item.iter_markers("skipif")]
+    is_marked = any(reason.startswith(_MISSING_PROGRAMS) for reason in reasons)
+    if is_marked or "postgres" in getattr(item, "fixturenames", ()):
         reason = str(call.excinfo.value)
         if not reason.startswith(_MISSING_PROGRAMS):
             report.outcome = "failed"
             report.longrepr = f"{VARIABLE} is set, and the test was skipped: {reason}"
     return report
-
-
-def _needs_postgres(item: pytest.Item) -> bool:
-    reasons = [str(mark.kwargs.get("reason", "")) for mark in item.iter_markers("skipif")]
-    is_marked = any(reason.startswith(_MISSING_PROGRAMS) for reason in reasons)
-    return is_marked or "postgres" in getattr(item, "fixturenames", ())

@@ -57,8 +57,7 @@ class PostgresCluster:
     def made(cls, owner: int, *, is_durable: bool = False, files: Path | None = None) -> "PostgresCluster":
         """A new one, not started yet, that is removed once the process `owner` has ended.
 
-        One that `is_durable` waits for the disk, as servers do that are no test. With a folder for `files`,
-        the first call keeps the files of a new server there, and the following calls copy them.
+        One that `is_durable` waits for the disk. The first call keeps the new `files`, and others copy them.
         """
         bin_folder = programs()
         assert bin_folder is not None

@@ -93,11 +93,7 @@ class ForkServer:
         stdin: IO[bytes] | int | None = None,
         **wanted: Any,
     ) -> ForkedProcess:
-        """Run `python -m bridge_server` with the arguments. A stream that is not named is empty.
-
-        Of `wanted`, `program` runs instead, as that of `python -c`; `directory` is where it runs, and
-        `open_files` its soft and its hard limit of them.
-        """
+        """Run `python -m bridge_server`, or the `program`, in a `directory`, with limits of `open_files`."""
         place = {"environment": dict(environment), "directory": Path.cwd()}
         request = {"arguments": arguments, **place, **wanted}
         ours = socket.socket(socket.AF_UNIX)
@@ -227,16 +223,11 @@ def shown_at_terminal(*arguments: str | Path, environment: Mapping[str, str] | N
 WORKER = "PYTEST_XDIST_WORKER"
 """In the environment, a worker's name as xdist has it: fixtures of the kit and ports of tests go by it."""
 
-_FIRST, _COUNT = 20_000, 600
+_FIRST, _COUNT = 20_000, 600  # below the ports that the system hands out to other tests and servers
 
 
 def free_ports(number: int) -> list[int]:
-    """So many different ports of 127.0.0.1 on which nothing listens.
-
-    They are below the ports that the system hands out, and each worker has its own, of which none comes twice
-    before all have been tried: no other test and no other server gets one of these in between, not even while
-    a server that is started again is away.
-    """
+    """So many free ports of 127.0.0.1, of this worker alone; none comes twice before all have been tried."""
     worker = int(os.environ.get(WORKER, "gw0").removeprefix("gw")) % 16
     found: list[int] = []
     for port in islice(_ports_of(worker), _COUNT):
