@@ -82,9 +82,6 @@ async def test_settings_that_are_wrong_end_it_with_exit_code_2(
     assert [each for each in complaints if each not in done.err] == []
 
 
-# PostgreSQL refuses for a while: clients have true texts, operators few lines and a server not ready.
-
-
 async def test_a_server_that_is_refused_space_is_not_ready_whatever_the_probe_says(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,9 +134,6 @@ async def test_refused_requests_have_ten_lines_in_a_while_and_one_with_the_numbe
             assert details
             assert not any("stored" in each for each in details), "a read says nothing of storing"
             proxy.is_refusing = False
-
-
-# A machine's clock is set while a server runs: nothing that lives is deleted, and no limit is lifted.
 
 
 MINUTE = 60

@@ -18,7 +18,6 @@ from tests.support.webhook_receiver import WebhookReceiver, hang, status
 pytestmark = needs_postgres
 
 # With these a lease is 15 seconds long, and two busy cores have 5 to answer a webhook.
-# With these a lease is 15 seconds long, and two busy cores have 5 to answer a webhook.
 SETTINGS: dict[str, Any] = {
     **UNBOUNDED,
     "allow_private_webhooks": True,

@@ -119,9 +119,6 @@ async def test_an_upgrade_that_older_programs_cannot_bear_ends_them_with_a_line(
             await wire.execute("DELETE FROM schema_versions WHERE version >= 9000")
 
 
-# `serve --processes`: several processes behind one port, and a parent that keeps them
-
-
 class Family(ForkedServerProcess):
     """A parent of three processes with a file of settings."""
 

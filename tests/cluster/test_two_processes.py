@@ -73,8 +73,6 @@ async def test_a_write_that_one_process_has_answered_is_read_at_the_other_right_
         assert (await dapp.status(call_id)).json["encryptionPayload"] == f"status {number}"
 
 
-# Operators and subscribers change something at one process, and the other goes by it at once.
-
 PROJECT = "app"
 
 

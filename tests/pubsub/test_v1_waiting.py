@@ -149,8 +149,6 @@ async def test_a_database_locked_for_long_closes_the_socket_with_1013_and_loses_
         assert await wallet.payloads(1) == ["payload"]
 
 
-# What is published calls the topic's webhooks, unless it is silent.
-
 NOTICE = b'{"topic":"topic"}'
 
 

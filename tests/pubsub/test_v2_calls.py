@@ -159,9 +159,6 @@ async def test_only_what_is_named_is_stored(join: Join, server: RunningServer) -
     assert b"0xsecret" not in content
 
 
-# A call that is made again within five minutes is answered again and published once.
-
-
 @each_row("later", [0, 299, 300], empties=True)
 @each_row("somebody_is_there", [True, False], empties=True)
 async def test_a_repetition_is_answered_and_not_published(
@@ -222,9 +219,6 @@ async def test_so_many_calls_are_remembered_and_no_more(tmp_path: Path) -> None:
             await dapp.publish(TOPIC, str(request_id), request_id=request_id)
 
         assert await wallet.messages(1) == ["1"]
-
-
-# Proposals and approvals: one call that publishes and subscribes, wholly or not at all.
 
 
 async def test_a_session_is_proposed_approved_and_used(join: Join) -> None:

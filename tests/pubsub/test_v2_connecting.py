@@ -233,9 +233,6 @@ async def test_nothing_of_tokens_and_messages_is_logged(tmp_path: Path) -> None:
     assert [secret for secret in secrets if secret in output] == []
 
 
-# How sockets are kept and how they end, and what the metrics tell.
-
-
 async def test_sockets_and_topics_are_counted_and_forgotten(join: Join, server: RunningServer) -> None:
     one, two = await join(), await join()
     await one.subscribe(TOPIC, topic_of("other"))

@@ -332,9 +332,6 @@ async def test_a_topic_subscribed_to_while_others_are_caught_up_with_is_sent_fro
                 assert await wallet.messages(2) == ["one", "two"]
 
 
-# What is published with `prompt` calls the topic's webhooks, and wakes who registered for pushes.
-
-
 @pytest.mark.parametrize("somebody_is_there", [True, False])
 async def test_a_prompt_calls_the_webhooks_once_and_wakes_a_push_registration(
     join: Join, server: RunningServer, receiver: WebhookReceiver, somebody_is_there: bool

@@ -87,9 +87,6 @@ async def test_no_other_path_is_one_of_generation_0_7(bridge: BridgeClient) -> N
     (await ask(bridge.server, "POST", "/compat/v0.8/session/new")).problem(404)
 
 
-# Ids in paths: capabilities of up to 128 characters; what does not look like one names nothing.
-
-
 @each_row(
     "odd_id",
     [
@@ -132,8 +129,6 @@ async def test_a_call_is_found_under_its_own_session_only(bridge: BridgeClient) 
     (await bridge.call("0192", call_id)).problem(404)
     assert (await bridge.call(own, call_id)).status == 200
 
-
-# The encrypted payload: opaque, kept and returned byte for byte.
 
 TEXTS = [
     '""',

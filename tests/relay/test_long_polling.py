@@ -156,8 +156,6 @@ async def test_a_stopping_server_answers_waiting_polls_as_if_their_time_were_ove
     assert [(answer.status, answer.body) for answer in answers] == [poll.empty for poll in polls]
 
 
-# No wake-up is lost, however a poll and the change that it waits for meet.
-
 _ROUNDS = 300 if SLOW else 60
 
 

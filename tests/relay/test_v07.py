@@ -82,9 +82,6 @@ async def test_the_expiry_of_a_session_follows_every_update_and_call_and_it_live
     assert (await v07.session(session_id)).status == 204
 
 
-# What has expired or was ended: whatever lets its clients go on
-
-
 @pytest.mark.parametrize("kind", list(POLLS))
 async def test_clients_of_both_generations_wait_for_one_change_and_read_it(
     bridge: BridgeClient, kind: str
@@ -121,9 +118,6 @@ async def test_a_waiting_poll_is_answered_when_the_session_ends(bridge: BridgeCl
         (await waiting).problem(404)
 
 
-# A dapp of one generation and a wallet of the other meet in one session
-
-
 @pytest.mark.parametrize("is_dapp_v07", [False, True])
 async def test_clients_of_both_generations_pair_call_and_answer(
     bridge: BridgeClient, v07: BridgeClient, receiver: WebhookReceiver, is_dapp_v07: bool
@@ -157,9 +151,6 @@ async def test_new_sessions_of_both_generations_count_towards_one_quota(tmp_path
     async with running_server(tmp_path, quota_exempt=(), sessions_burst=1, sessions_per_minute=1) as server:
         answers = [await ask(server, "POST", f"{prefix}/session/new") for prefix in ("", V07_PATH)]
         assert [answer.status for answer in answers] == [200, 429]
-
-
-# The published clients, unmodified, run by Node.js.
 
 
 @needs_node
