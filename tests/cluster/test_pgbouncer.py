@@ -37,31 +37,23 @@ async def test_two_processes_work_through_a_pooler(url: str, tmp_path: Path, mod
                 assert (await ask(here.server, "GET", "/readyz")).body == b"ready\n"
 
 
-async def refusal_of(tmp_path: Path, **settings: Any) -> str:
-    """The error of a server that does not start with these settings."""
-    with pytest.raises(DatabaseRefusedError) as caught:
-        async with running_server(tmp_path / "data", **settings):
-            pass
-    said = str(caught.value)
-    assert "\n" not in said
-    return said
+async def test_a_pooler_that_cannot_be_used_is_refused_with_what_to_do(url: str, tmp_path: Path) -> None:
+    async def refusal(**settings: Any) -> str:
+        """The error of a server that does not start with these settings."""
+        with pytest.raises(DatabaseRefusedError) as caught:
+            async with running_server(tmp_path / "data", **settings):
+                pass
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
 
-
-async def test_a_pooler_without_the_database_beside_it_refuses_the_settings_of_a_connection(
-    url: str, tmp_path: Path
-) -> None:
     with open_pgbouncer(url, "session") as pooled:
-        said = await refusal_of(tmp_path, database=pooled)
+        said = await refusal(database=pooled)
     assert "is behind a pooler that refuses settings" in said
     assert "name the database server itself in `database_direct`" in said
 
-
-async def test_a_pooler_of_transactions_that_loses_prepared_statements_is_refused(
-    url: str, tmp_path: Path
-) -> None:
     loses = {"max_prepared_statements": 0} if keeps_prepared_statements() else {}
     with open_pgbouncer(url, "transaction", **loses) as pooled:
-        said = await refusal_of(tmp_path, database=pooled, database_direct=url)
+        said = await refusal(database=pooled, database_direct=url)
     assert "loses prepared statements" in said
     assert "PgBouncer has to be 1.21 or later with max_prepared_statements, or to pool sessions" in said
 

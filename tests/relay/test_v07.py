@@ -20,34 +20,6 @@ from tests.support.rows import each_row
 from tests.support.server import running_server, server_process
 from tests.support.webhook_receiver import WebhookReceiver
 
-
-async def test_a_session_that_ended_reads_as_one_without_details_and_can_be_ended_again(
-    bridge: BridgeClient, v07: BridgeClient, session_id: str
-) -> None:
-    call_id = await v07.request_call(session_id)
-    await v07.update(session_id)
-    await v07.session(session_id)
-
-    await v07.end(session_id)
-
-    for gone in (session_id, "5f9c55ec-102a-45ab-a679-b264d7cdc261"):
-        answer = await v07.session(gone)
-        assert (answer.status, answer.body) == (204, b"")
-        assert (await v07.end(gone)).json == {"success": True}
-        (await bridge.end(gone)).problem(404)
-    for other in (
-        v07.get(f"/session/{session_id}?wait=20"),
-        v07.get(f"/session/{session_id}", {"Prefer": "wait=20"}),
-        v07.update(session_id),
-        v07.post_call(session_id),
-        v07.calls(session_id),
-        v07.call(session_id, call_id),
-        v07.answer(call_id),
-        v07.status(call_id),
-    ):
-        (await other).problem(404)
-
-
 _SEALED = {"data": "ab12", "hmac": "cd34", "iv": "ef56"}
 
 
@@ -80,6 +52,33 @@ async def test_the_expiry_of_a_session_follows_every_update_and_call_and_it_live
     assert (await v07.session(session_id)).status == 200
     v07.clock.advance(0.001)
     assert (await v07.session(session_id)).status == 204
+
+
+async def test_a_session_that_ended_reads_as_one_without_details_and_can_be_ended_again(
+    bridge: BridgeClient, v07: BridgeClient, session_id: str
+) -> None:
+    call_id = await v07.request_call(session_id)
+    await v07.update(session_id)
+    await v07.session(session_id)
+
+    await v07.end(session_id)
+
+    for gone in (session_id, "5f9c55ec-102a-45ab-a679-b264d7cdc261"):
+        answer = await v07.session(gone)
+        assert (answer.status, answer.body) == (204, b"")
+        assert (await v07.end(gone)).json == {"success": True}
+        (await bridge.end(gone)).problem(404)
+    for other in (
+        v07.get(f"/session/{session_id}?wait=20"),
+        v07.get(f"/session/{session_id}", {"Prefer": "wait=20"}),
+        v07.update(session_id),
+        v07.post_call(session_id),
+        v07.calls(session_id),
+        v07.call(session_id, call_id),
+        v07.answer(call_id),
+        v07.status(call_id),
+    ):
+        (await other).problem(404)
 
 
 @pytest.mark.parametrize("kind", list(POLLS))
