@@ -75,7 +75,6 @@ async def test_a_body_that_is_no_form_and_an_unknown_change_are_refused(console:
     json = await console.post(PROJECTS, {"form_token": token}, content_type="application/json")
     many = await console.post(PROJECTS, {"form_token": token, **{f"f{n}": "" for n in range(200)}})
     no_text = await ask(console.server, "POST", PROJECTS, b"do=\xff", console.cookie, content_type=FORM)
-
     assert (json.status, many.status, no_text.status) == (415, 400, 400)
     await console.refused(PROJECTS, "explode", "no such change")
     (await console.post(PROJECTS, {"form_token": "x" * 2**18})).problem(413)
@@ -83,9 +82,7 @@ async def test_a_body_that_is_no_form_and_an_unknown_change_are_refused(console:
 
 async def test_static_files_are_kept_for_long_and_found_by_their_digest(console: ConsoleClient) -> None:
     path = found(r'href="(/console/static/[^"]+)"', await console.page(PROJECTS))
-
     answer = await console.get(path)
-
     assert answer.headers["Content-Type"] == "text/css; charset=utf-8"
     assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
     await console.page("/console/static/pages.css", status=404)
@@ -164,7 +161,6 @@ async def test_expired_rows_are_swept(server: RunningServer) -> None:
     server.clock.advance(12 * HOURS)
     headers = {"Authorization": f"Bearer {server.test_token}"}
     moved = (await ask(server, "PUT", "/_test/clock", b'{"advance": 0}', headers)).json
-
     assert moved["swept"] == 0  # the tables of sign-ins are not counted among those that tests empty
     assert await sign_out_all(server) == 0
 

@@ -29,15 +29,13 @@ class Desk:
 
     async def come_to(self, state: str, attempts: int) -> str:
         """The path of the one message, once it is in this state after so many attempts."""
-
-        async def page() -> str:
-            return await self.console.page(f"{WEBHOOKS}?state={state}")
+        path = f"{WEBHOOKS}?state={state}"
 
         async def there() -> bool:
-            return f'data-label="Attempts" class="number more">{attempts}<' in await page()
+            return f'data-label="Attempts" class="number more">{attempts}<' in await self.console.page(path)
 
         await eventually(there)
-        return found(rf'href="({WEBHOOKS}/\d+-[^"]+)"', await page())
+        return found(rf'href="({WEBHOOKS}/\d+-[^"]+)"', await self.console.page(path))
 
     async def fail(self) -> str:
         """Owe a message whose first attempt has failed; returns its path."""

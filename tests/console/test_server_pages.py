@@ -132,7 +132,6 @@ async def test_a_change_after_the_page_reaches_each_stream(console: ConsoleClien
 async def test_streams_end_with_sessions(console: ConsoleClient, pass_time: PassTime, opened: Opened) -> None:
     stream = await opened(console, await number_of_page(console), "outbox")
     await sign_out_all(console.server)
-
     await passed_until(asyncio.ensure_future(stream.read()), pass_time)
 
 
@@ -159,7 +158,6 @@ async def test_no_more_streams_than_64(console: ConsoleClient, opened: Opened) -
     first = await opened(console, since)
     for _ in range(MOST_WATCHES):
         await opened(console, since)
-
     await first.read()
 
 

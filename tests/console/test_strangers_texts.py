@@ -30,9 +30,7 @@ async def test_unseen_characters_are_seen_and_a_field_has_exactly_the_text(conso
     family, heart = "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f"
     await make_project(console, "seen", name=f"{family}{heart}\u202eabc")
     await console.send("/console/projects/seen", "add-type", name="a\u202eb", type_id="odd")
-
     page = await console.page("/console/projects/seen", f"<bdi>{family}{heart}&lt;U+202E&gt;abc</bdi>")
-
     assert "a\u202eb" in [attributes.get("value") for tag, attributes in elements(page) if tag == "input"]
 
 

@@ -85,11 +85,9 @@ async def test_a_filter_and_a_kind_choose_requests(console: ConsoleClient, bridg
 async def test_older_requests_are_on_other_pages(console: ConsoleClient, bridge: BridgeClient) -> None:
     for _ in range(101):
         await bridge.get("/hello")
-
     first = await console.page(PATH)
     second = await console.page(PATH + found(r'(\?after=[^"]+)"', first), 'data-stream=""')
     missing = await console.page(f"{PATH}/999999", status=404)
-
     assert (len(rows(first)), len(rows(second))) == (100, 1)
     assert len(rows(await console.page(f"{PATH}?after=x"))) == 100
     check_texts(missing, "No request of this number is among the last 2000.", "<live-traffic")
@@ -143,10 +141,8 @@ async def test_neither_a_token_nor_a_body_that_is_not_kept_whole_is_repeated(
 ) -> None:
     await ask(server, "POST", "/v1/shop/mark-all-as-read", b"{}", {"Authorization": "Bearer very-secret"})
     await bridge.update(await bridge.open_session(), payload="x" * 20_000)
-
     page = await console.page(await place_of(console, "mark-all-as-read"))
     large = await console.page(await place_of(console, "PUT"))
-
     check_texts(page, "Put the token in the place of TOKEN.", hidden=("very-secret",))
     check_texts(repeated(page, "curl"), "Authorization: Bearer TOKEN")
     check_texts(large, "of which the first 16 KiB are kept", hidden=("<h3>Repeat</h3>",))
@@ -156,7 +152,6 @@ async def test_texts_of_clients_are_only_text(console: ConsoleClient, bridge: Br
     session_id = await bridge.open_session()
     await bridge.post_call(session_id, payload=HOSTILE, dapp_name=HOSTILE)
     await bridge.get("/%3Cscript%3E/<img%20src=x>")
-
     for path in (PATH, await place_of(console, "call/new")):
         page = await console.page(path)
         check_texts(page, "U+202E", hidden=("<script>alert",))

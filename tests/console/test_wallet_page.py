@@ -167,7 +167,6 @@ async def test_waiting_requests_and_signatures_are_counted_and_announced(desk: D
 async def test_a_hostile_message_and_origin_are_only_text(desk: Desk, text: str) -> None:
     asking = desk.asks(text)
     path = await desk.waiting()
-
     for page in (await desk.console.page(path), await desk.console.page(PATH)):
         check_only_text(page)
     fields = {"account": text, "passphrase": text, "seconds": text}

@@ -50,22 +50,18 @@ async def test_a_package_from_npm_gets_a_valid_signature(tmp_path: Path, program
     (tmp_path / "node_modules").symlink_to(PACKAGES / "node_modules")
     with server_process(tmp_path / "data", "--dev-accounts") as server:
         (tmp_path / "dapp.mjs").write_text(program.replace(_PRINTED_URL, server.url), "utf-8")
-
         assert await output_of("node", "dapp.mjs", folder=tmp_path) == "true\n"
 
 
 @needs_curl
 async def test_the_quickstart_sends_a_notification(tmp_path: Path) -> None:
     answer = json.loads(await printed_beside_dev(tmp_path, _shell_example("quickstart.md", "curl")))
-
     assert answer == {"sent": [_ACCOUNT], "failed": [], "not_found": []}
 
 
 async def test_in_the_quickstart_a_dapp_and_a_wallet_meet(tmp_path: Path) -> None:
     example = _shell_example("quickstart.md", "cat > dapp.py")
-
     printed = await printed_beside_dev(tmp_path, f"{{\n{example}}} 2>&1\n")
-
     assert re.search(r"^The dapp has 0xf16ea9a3[0-9a-f]{122}$", printed, re.MULTILINE)
     assert re.search(r'  call     personal_sign "hello" .* signed 0xf16e…', printed)
 
@@ -84,9 +80,7 @@ async def test_a_call_wakes_a_wallet_that_has_registered(tmp_path: Path) -> None
     script = 'SESSION=$(curl -s -X POST "$URL/session/new" | cut -d\'"\' -f4)\n'
     with server_process(tmp_path / "data", "--allow-private-webhooks") as server:
         script += _shell_example("connect.md", "curl")
-
         answers = await output_of("sh", "-euc", script, folder=tmp_path, URL=server.url)
-
         assert re.fullmatch(r'{"success":true}{"callId":"[-0-9a-f]+"}', answers)
         until(lambda: "New request from Example Dapp" in server.log(), server.log)
 
@@ -118,9 +112,7 @@ async def test_snippet_makes_a_pairing_uri(server: RunningServer, generation: st
     (example,) = [block for block in _blocks("connect.md", "js") if _PACKAGE[generation] in block]
     program = example.replace("https://bridge.example.org", server.url)
     program += f"{_OPENING[generation]}.then(() => {{ console.log(connector.uri); process.exit() }})"
-
     output = await output_of("node", "-e", program, folder=PACKAGES)
-
     assert re.match(r"(ethereum:)?wc[:-]", output)
 
 
@@ -129,10 +121,8 @@ async def test_the_examples_of_generation_2_connect_and_sign(tmp_path: Path) -> 
     showing = (
         "connecting.then(dapp => dapp.connect({})).then(({ uri }) => { console.log(uri); process.exit() })"
     )
-
     short = await printed_with_relay(tmp_path, "wss://bridge.example.org", "const connecting", showing)
     both_sides = await printed_with_relay(tmp_path, "ws://127.0.0.1:8080", "session_proposal")
-
     assert re.match(r"wc:[0-9a-f]{64}@2\?", short)
     assert both_sides.splitlines() == ["The dapp wants personal_sign", "It signed: 0x5f1c...1b"]
 
@@ -163,7 +153,6 @@ def test_the_parts_of_troubleshooting_are_whole_and_name_settings_and_codes_that
 
 def test_a_uri_that_two_protocols_share_is_read_as_the_caller_says() -> None:
     uri = f"wc:8a5e5bdc-a0e4-4702-ba63-8f1a5655744f@1?bridge=https%3A%2F%2Fbridge.example.org&key={'ab' * 32}"
-
     assert generation_of(uri) == "1.x"
     assert generation_of(uri, "plain") == "plain"
     with pytest.raises(BadPairingError):

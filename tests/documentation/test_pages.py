@@ -173,7 +173,6 @@ async def test_only_the_files_of_pages_are_answered_and_only_read(server: Runnin
 
 def test_an_installation_without_guides_or_swagger_ui_has_the_other_pages(tmp_path: Path) -> None:
     site = Site(open_library((tmp_path / "nowhere",)), dict, tmp_path)
-
     check_texts(site.page("").body.decode(), "The guides are not part of this installation.")
     assert (site.page("wallet").status, site.page("errors/not-found").status) == (404, 200)
     without = site.page("try")
@@ -274,7 +273,6 @@ async def test_in_dev_the_inbox_is_the_demo_projects_and_phones_get_no_links(tmp
     async with running_dev(tmp_path / "data") as dev:
         _, page = await dev.ask("GET", f"{dev.url}/", **_BROWSER)
         _, for_phones = await dev.ask("GET", f"{dev.lan_url}/", **_BROWSER)
-
     assert links(page)["Inbox"] == "/inbox/?project=demo"
     assert "<h1>Bridge Server 1." in for_phones
 
@@ -325,7 +323,6 @@ async def test_the_link_of_a_problem_leads_to_its_page(server: RunningServer) ->
         answer = await ask(server, "GET", path)
         answer.problem(404)
         link = found(r'^<([^>]*)>; rel="help"$', answer.headers["Link"])
-
         assert link == f"/docs/errors/{code}"
         await shown(server, f"errors/{code}", f"<h1>{_PROBLEMS[code].title}</h1>")
 
@@ -390,5 +387,4 @@ async def test_a_reader_uses_the_pages(tmp_path: Path) -> None:
         variables = {"DOCS_URL": f"{server.url}/docs", "HAS_SWAGGER_UI": str(int(has_swagger_ui))}
         specification = Path(__file__).parent / "browser" / "docs.spec.js"
         output = await asyncio.to_thread(run_specification, tmp_path, specification, environment=variables)
-
     assert f"{7 + has_swagger_ui} passed" in output

@@ -1,5 +1,6 @@
 """What the fakes of outside services share: a port, and some of the answers that a test may choose."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from ssl import SSLContext
@@ -10,14 +11,17 @@ from aiohttp import web
 
 @asynccontextmanager
 async def listening(
-    runner: web.BaseRunner, host: str = "127.0.0.1", tls: SSLContext | None = None, backlog: int = 128
-) -> AsyncIterator[int]:
-    """The free port on which the runner's application answers until the end of the block."""
+    runner: web.BaseRunner, released: asyncio.Event | None = None, *,
+    host: str = "127.0.0.1", tls: SSLContext | None = None, backlog: int = 128,
+) -> AsyncIterator[int]:  # fmt: skip
+    """The port of the runner's application until the end of the block, when what hangs is `released`."""
     await runner.setup()
     try:
         await web.TCPSite(runner, host, 0, ssl_context=tls, backlog=backlog).start()
         yield runner.addresses[0][1]
     finally:
+        if released is not None:
+            released.set()
         await runner.cleanup()
 
 

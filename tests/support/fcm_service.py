@@ -195,9 +195,7 @@ async def running_fcm_service(clock: Clock) -> AsyncIterator[FcmService]:
     app = web.Application()
     app.router.add_post("/token", service.grant)
     app.router.add_post("/v1/projects/{project_id}/messages:send", service.send)
-    async with fakes.listening(web.AppRunner(app, access_log=None, shutdown_timeout=1)) as port:
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+    async with fakes.listening(runner, service.released) as port:
         service.endpoint = f"http://127.0.0.1:{port}"
-        try:
-            yield service
-        finally:
-            service.released.set()
+        yield service

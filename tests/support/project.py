@@ -108,12 +108,10 @@ class App(ServerClient):
 def paths_of(project_id: str) -> dict[str, str]:
     """The four paths of the contract by name, and that of audiences."""
     return {
-        "notify": f"/{project_id}/notify",
-        "audience": f"/{project_id}/notify/audience",
-        "lookup": f"/v1/{project_id}/subscribers",
-        "listing": f"/{project_id}/subscribers",
+        "notify": f"/{project_id}/notify", "audience": f"/{project_id}/notify/audience",
+        "lookup": f"/v1/{project_id}/subscribers", "listing": f"/{project_id}/subscribers",
         "mark all": f"/v1/{project_id}/mark-all-as-read",
-    }
+    }  # fmt: skip
 
 
 METHODS = {"notify": "POST", "audience": "POST", "lookup": "POST", "listing": "GET", "mark all": "POST"}

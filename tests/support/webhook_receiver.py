@@ -99,8 +99,5 @@ async def open_receiver(
     """A receiver that listens there, until the block is left: at `0.0.0.0` it is every host 127.x.y.z."""
     receiver = WebhookReceiver()
     runner = web.ServerRunner(web.Server(receiver.handle, access_log=None), shutdown_timeout=1)
-    async with fakes.listening(runner, host, tls) as receiver.port:
-        try:
-            yield receiver
-        finally:
-            receiver.released.set()
+    async with fakes.listening(runner, receiver.released, host=host, tls=tls) as receiver.port:
+        yield receiver

@@ -131,12 +131,9 @@ status, hang, reset = fakes.status, fakes.hang, fakes.reset
 async def web_push_service(clock: Clock) -> AsyncIterator[WebPushService]:
     service = WebPushService(clock)
     runner = web.ServerRunner(web.Server(service.handle, access_log=None), shutdown_timeout=1)
-    async with fakes.listening(runner) as port:
+    async with fakes.listening(runner, service.released) as port:
         service.origin = f"http://127.0.0.1:{port}"
-        try:
-            yield service
-        finally:
-            service.released.set()
+        yield service
 
 
 _CURVE = ec.SECP256R1()
