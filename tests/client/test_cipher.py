@@ -53,21 +53,14 @@ def test_payloads_of_the_published_clients_are_opened_and_sealed_alike(
     assert published.seal(vector["content"]) == vector["payload"]
 
 
-@given(json_values, st.binary(min_size=32, max_size=32))
-def test_encrypted_payload_is_decrypted(content: Any, key: bytes) -> None:
-    assert Cipher(key).open(Cipher(key).seal(content)) == content
-
-
-@given(st.data())
-def test_a_payload_with_any_digit_changed_does_not_open(data: st.DataObject) -> None:
+@given(st.sampled_from(["data", "hmac", "iv"]), st.integers(min_value=0), st.integers(1, 15))
+def test_a_payload_with_any_digit_changed_does_not_open(name: str, place: int, change: int) -> None:
     vector = V07["payloads"][0]
-    payload = dict(vector["payload"])
-    name = data.draw(st.sampled_from(sorted(payload)))
-    place = data.draw(st.integers(0, len(payload[name]) - 1))
-    digit = data.draw(st.sampled_from("0123456789abcdef").filter(lambda digit: digit != payload[name][place]))
-    payload[name] = payload[name][:place] + digit + payload[name][place + 1 :]
+    digits = list(vector["payload"][name])
+    place %= len(digits)
+    digits[place] = f"{int(digits[place], 16) ^ change:x}"
     with pytest.raises(BadPayloadError, match="touched on its way"):
-        Cipher(bytes.fromhex(vector["key"])).open(payload)
+        Cipher(bytes.fromhex(vector["key"])).open({**vector["payload"], name: "".join(digits)})
 
 
 def test_two_payloads_of_one_content_differ_and_open_as_text_and_in_capitals() -> None:
@@ -168,7 +161,8 @@ def test_keys_and_envelopes_of_the_published_client_are_agreed_on_and_opened() -
 
 
 @given(st.binary(min_size=32, max_size=32), json_values)
-def test_envelopes_round_trip(key: bytes, content: Any) -> None:
+def test_payloads_and_envelopes_round_trip(key: bytes, content: Any) -> None:
+    assert Cipher(key).open(Cipher(key).seal(content)) == content
     sealed = TopicKey(key).seal(content)
     sender, receiver = KeyPair(), KeyPair()
     assert base64.b64decode(sealed, validate=True)[0] == 0
