@@ -8,15 +8,13 @@ from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 from yarl import URL
 
 from bridge_server.kit.testing.fake_node import hang, open_fake_node
 from bridge_server.kit.testing.server import environment_without_settings
-from tests.support.asking import METRICS_TOKEN, figure, until_waiting
+from tests.support.asking import METRICS_TOKEN, ask, figure, until_waiting
 from tests.support.command import WatchedServer, server_from_shell, watched_server
 from tests.support.inbox_client import sign_in
 from tests.support.loads import UPGRADE, get
@@ -269,75 +267,72 @@ def test_an_idle_server_stops_at_ctrl_c(tmp_path: Path) -> None:
 class Rereading:
     """A server with a settings file, and what it says after SIGHUP."""
 
-    server: WatchedServer
+    watched: WatchedServer
+    server: RunningServer
     file: Path
 
-    def after(self, toml: str | None) -> dict[str, Any]:
+    async def after(self, toml: str | None) -> dict[str, Any]:
         """Write the file or remove it, hang up, and return the line that the server logs."""
         if toml is None:
             self.file.unlink()
         else:
             self.file.write_text(toml)
         before = len(self._logged())
-        self.server.process.send_signal(signal.SIGHUP)
-        until(lambda: len(self._logged()) > before)
+        self.watched.process.send_signal(signal.SIGHUP)
+        await eventually(lambda: len(self._logged()) > before)
         (line,) = self._logged()[before:]
         return line
 
-    def status(self, path: str, token: str = "", method: str = "GET") -> int:
+    async def status(self, path: str, token: str = "", method: str = "GET") -> int:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        request = Request(self.server.url + path, headers=headers, method=method)
-        try:
-            with urlopen(request, timeout=60) as found:
-                return int(found.status)
-        except HTTPError as error:
-            return error.code
+        return (await ask(self.server, method, path, headers=headers)).status
 
-    def admin_tokens(self) -> list[str]:
+    async def admin_tokens(self) -> list[str]:
         """Those of two tokens with which the admin API answers."""
         tokens = ("the first", "the second")
-        return [token for token in tokens if self.status("/admin/projects", token) == 200]
+        return [token for token in tokens if await self.status("/admin/projects", token) == 200]
 
     def _logged(self) -> list[dict[str, Any]]:
-        return [line for line in self.server.log() if line["event"].startswith("settings_")]
+        return [line for line in self.watched.log() if line["event"].startswith("settings_")]
 
 
-def test_settings_are_read_again_at_sighup_but_for_faults_and_what_needs_a_restart(tmp_path: Path) -> None:
+async def test_settings_without_fault_are_read_again_at_sighup(tmp_path: Path) -> None:
     file, secret = tmp_path / "bridge.toml", tmp_path / "secret"
     file.write_text(START)
     secret.write_text("the first\n")
     environment = {"BRIDGE_ACCESS_LOG": "false", "BRIDGE_ADMIN_TOKEN_FILE": str(secret)}
-    with watched_server(tmp_path, "--config", str(file), environment=environment) as server:
-        rereading = Rereading(server, file)
-        assert [rereading.status("/session/new", method="POST") for _ in range(2)] == [200, 429]
-        line = rereading.after(START.replace("sessions_burst = 1", "sessions_burst = 1000"))
-        assert (line["event"], line["level"]) == ("settings_taken", "info")
-        assert (line["changed"], line["needs_restart"]) == (["sessions_burst"], [])
-        assert rereading.status("/session/new", method="POST") == 200
-        rereading.after(START)
-        assert rereading.after(START + 'log_level = "debug"\n')["changed"] == ["log_level"]
-        rereading.after(START)
+    with watched_server(tmp_path, "--config", str(file), environment=environment) as watched:
+        async with reached(watched) as server:
+            rereading = Rereading(watched, server, file)
+            assert [await rereading.status("/session/new", method="POST") for _ in range(2)] == [200, 429]
+            line = await rereading.after(START.replace("sessions_burst = 1", "sessions_burst = 1000"))
+            assert (line["event"], line["level"]) == ("settings_taken", "info")
+            assert (line["changed"], line["needs_restart"]) == (["sessions_burst"], [])
+            assert await rereading.status("/session/new", method="POST") == 200
+            await rereading.after(START)
+            assert (await rereading.after(START + 'log_level = "debug"\n'))["changed"] == ["log_level"]
+            await rereading.after(START)
 
-        without_token = START.replace('metrics_token = "the first"\nport = 0\n', "")
-        secret_key = "whsec_" + "A" * 32
-        line = rereading.after(
-            f'{without_token}port = 1\nmax_wait = 7\nwebhook_secret = "{secret_key}"\nhost = "::1"\n'
-        )
-        assert (line["level"], line["changed"]) == ("warning", ["max_wait", "webhook_secret"])
-        assert line["needs_restart"] == ["host", "metrics_token"]  # --port is a flag, and wins
-        assert rereading.status("/metrics", "the first") == 200
-        rereading.after(START)
+            without_token = START.replace('metrics_token = "the first"\nport = 0\n', "")
+            secret_key = "whsec_" + "A" * 32
+            line = await rereading.after(
+                f'{without_token}port = 1\nmax_wait = 7\nwebhook_secret = "{secret_key}"\nhost = "::1"\n'
+            )
+            assert (line["level"], line["changed"]) == ("warning", ["max_wait", "webhook_secret"])
+            assert line["needs_restart"] == ["host", "metrics_token"]  # --port is a flag, and wins
+            assert await rereading.status("/metrics", "the first") == 200
+            await rereading.after(START)
 
-        secret.write_text("the second\n")
-        with_fault = START.replace("the first", "the second")
-        for toml in (f"{with_fault}max_wait = 0\n", f"{with_fault}what = is this\n", None):
-            line = rereading.after(toml)
-            assert (line["event"], line["level"]) == ("settings_not_taken", "error"), toml
-            assert line["reason"]
-            assert "the second" not in line["reason"]
-            assert rereading.admin_tokens() == ["the first"]
-        assert rereading.after(START)["changed"] == ["admin_token"]
-        assert rereading.admin_tokens() == ["the second"]
+            secret.write_text("the second\n")
+            with_fault = START.replace("the first", "the second")
+            for toml in (f"{with_fault}max_wait = 0\n", f"{with_fault}what = is this\n", None):
+                line = await rereading.after(toml)
+                assert (line["event"], line["level"]) == ("settings_not_taken", "error"), toml
+                assert line["reason"]
+                assert "the second" not in line["reason"]
+                assert await rereading.admin_tokens() == ["the first"]
+            assert (await rereading.after(START))["changed"] == ["admin_token"]
+            assert await rereading.admin_tokens() == ["the second"]
 
 
 @contextmanager
