@@ -143,19 +143,14 @@ def test_types_are_added_renamed_listed_and_removed(app: Operating) -> None:
 def test_analytics_is_a_table_by_type_and_day(app: Operating) -> None:
     for type_id in ("news", "deals"):
         app.text("project", "type", "add", "app", "Type", "--id", type_id)
-    figures = [
-        ("news", "2026-01-31", 1000, 250, 0), ("news", "2026-02-01", 4, 1, 2),
-        ("deals", "2026-02-01", 3, 0, 3), ("deals", "2026-02-02", 9, 9, 0),
-    ]  # fmt: skip
+    day = (date(2026, 1, 31) - date(1970, 1, 1)).days
     with database_of(settings_over(app.data_dir)) as database:  # as if a server had sent
         database.executemany(
             "INSERT INTO daily_figures (project, type, day, sent, read, bulk_marked)"
             " SELECT project, id, ?, ?, ?, ? FROM notification_types WHERE type_id = ?",
-            [
-                ((date.fromisoformat(day) - date(1970, 1, 1)).days, *counts, name)
-                for name, day, *counts in figures
-            ],
-        )
+            [(day, 1000, 250, 0, "news"), (day + 1, 4, 1, 2, "news"),
+             (day + 1, 3, 0, 3, "deals"), (day + 2, 9, 9, 0, "deals")],
+        )  # fmt: skip
     printed = app.text("project", "analytics", "app", "--from", "2026-01-31", "--to", "2026-02-01")
     assert printed.splitlines() == [
         "2026-01-31 to 2026-02-01",
