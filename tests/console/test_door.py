@@ -143,7 +143,6 @@ async def test_a_link_works_once_for_five_minutes_and_a_session_for_12_hours(ser
 @pytest.mark.own_server
 async def test_a_user_ends_a_session_and_the_operator_all_sessions_and_links(console: ConsoleClient) -> None:
     other, link = await ConsoleClient(console.server).sign_in(), await new_link(console.server)
-
     answer = await console.send("/console/sign-out", "sign-out")
     check_texts(answer.body.decode(), "You are signed out")
     assert "Max-Age=0" in answer.headers["Set-Cookie"]
@@ -172,7 +171,6 @@ async def test_refused_attempts_are_logged_at_a_limited_rate(server: RunningServ
             await ConsoleClient(server).get("/console/sign-in?link=guessed")
         server.clock.advance(60)
         await ConsoleClient(server).get("/console/sign-in?link=guessed")
-
     lines = [line for line in log if line["event"] == "console_refused"]
     assert [(line["reason"], line["client"], line.get("left_out")) for line in lines] == [
         ("This link does not sign in", "127.0.0.1", None),

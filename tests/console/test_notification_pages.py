@@ -253,10 +253,8 @@ async def test_a_walk_goes_on_step_by_step_is_left_and_taken_up_again(console: C
 async def test_a_walk_begun_anew_with_its_id_sends_to_nobody_twice(console: ConsoleClient) -> None:
     await make_project(console, "anew", "news")
     await subscribe(console, "anew", ACCOUNT)
-
     for _ in range(2):
         await submit(console, "anew", "send", audience="type", accounts="")
-
     await console.page(inbox(ACCOUNT), "<bdi>App</bdi>")
     [number] = re.findall(r'href="/console/notifications/anew/(\d+)"', await console.page(listed("anew")))
     repeated = elements(await console.page(f"{compose('anew')}&repeat={number}"))

@@ -127,9 +127,7 @@ async def test_in_test_mode_a_push_is_shown_as_on_a_phone(tmp_path: Path) -> Non
         await push.register(type="fcm", peerName="Shop \u202e<b>", language="de")
         assert (await push.push()).status == 200
         attempts = await console.page(f"{PUSHES}/attempts")
-
         page = await console.page(found(rf'href="({PUSHES}/attempts/\d+[^"]*)"', attempts))
-
     check_texts(page, '<p class="title" dir="auto">Shop &lt;b&gt;</p>', "Neue Anfrage von Shop &lt;b&gt;</p>")
     check_only_text(page)
 

@@ -121,9 +121,7 @@ async def test_a_change_after_the_page_reaches_each_stream(console: ConsoleClien
     resumed = await opened(console, "0", "outbox,projects", **{"Last-Event-ID": since})
     await console.change(PROJECTS, "create", name="Fresh", project_id="fresh")
     late, odd = await opened(console, since), await opened(console, "x", "nothing,,projects")
-
     page = await console.page(f"{PROJECTS}/fresh?search=a%26b&notice=seen")
-
     events = [(await next_event(stream))["event"] for stream in (early, late, odd, resumed)]
     assert events == ["changed-projects"] * 4  # what resumes is not told of the outbox
     check_texts(page, f'hx-get="{PROJECTS}/fresh?search=a%26b"')  # the query is kept, and the notice is not
@@ -193,11 +191,9 @@ def test_numbers_grow_from_run_to_run_and_changes_of_other_processes_are_noted()
     """White-box: a test has one process, and one run."""
     changes, events = PageChanges(100, ["projects", "wallet"]), Events()
     changes.follow(events, {"projects": (ProjectChanged,), "wallet": ()}, ChangedOutside)
-
     events.hear(ProjectChanged("app"))
     assert changes.changed(["projects", "wallet"], 100) == ["projects"]
     assert changes.changed(["projects", "wallet"], 101) == []
     assert changes.changed(["projects", "wallet"], 7) == ["projects", "wallet"]
-
     events.hear_everything()
     assert changes.changed(["projects", "wallet"], 101) == ["projects", "wallet"]

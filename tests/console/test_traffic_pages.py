@@ -55,10 +55,8 @@ async def test_requests_are_listed_and_shown_in_full(console: ConsoleClient, bri
     session_id = await bridge.open_session()
     await bridge.update(session_id)
     await bridge.post_call(session_id, payload="sealed", dapp_name="")
-
     listed = rows(await console.page(PATH))
     page = await console.page(await place_of(console, "call/new"))
-
     assert [line.split(" ", 3)[2] for line in listed] == ["dapp", "wallet", "dapp"]
     check_texts(listed[0], f"POST /session/{session_id[:8]}…/call/new 400", "#/dappName")
     assert session_id not in "".join(listed)

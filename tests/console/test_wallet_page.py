@@ -116,13 +116,11 @@ async def test_without_the_setting_there_are_no_buttons_and_nothing_is_decided(t
 
 async def test_the_passphrase_of_an_account_is_nowhere(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     address = await desk.rpc.call("personal_newAccount", PASSPHRASE)
-
     unlocked = await desk.console.change(PATH, "unlock", account=address, passphrase=PASSPHRASE, seconds="60")
     fields = {"account": address, "passphrase": "wrong<1>"}
     wrong = await desk.console.refused(PATH, "unlock", 'value="7"', code=403, seconds="7", **fields)
     bad = await desk.console.refused(PATH, "unlock", seconds="soon", **fields)
     locked = await desk.console.change(PATH, "lock", "is locked.", account=address)
-
     checksummed = found(r"(0x\w{40}) is unlocked until 20", unlocked)
     check_texts(unlocked, f'aria-label="Lock {checksummed}"')
     for text in (unlocked, wrong, bad, locked, caplog.text):
@@ -135,9 +133,7 @@ async def test_only_accounts_with_key_files_are_unlocked_and_transactions_have_s
         await desk.console.refused(PATH, "lock", code=status, account=account)
     sent = {"from": DEVELOPMENT_ADDRESS, "to": "0x" + "12" * 20, "value": hex(15 * 10**17)}
     await desk.rpc.call("eth_sendTransaction", sent)
-
     queued = await desk.console.page(f"{PATH}/transactions?state=queued")
-
     check_texts(queued, f"to 0x{'12' * 20}", "1.5 ether", "<option selected>queued</option>")
     await desk.console.page(f"{PATH}/transactions?state=mined", "No transaction is mined.")
     for query in ("state=%3Cb%3E", "after=x"):

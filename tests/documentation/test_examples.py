@@ -94,24 +94,21 @@ async def test_the_wallet_sends_through_a_node(tmp_path: Path) -> None:
             script = example.replace(_PRINTED_URL, server.url)
             printed = await output_of("sh", "-euc", script, folder=tmp_path)
     sent, request, balance = map(json.loads, printed.replace("}{", "}\n{").splitlines())
-
     assert [hex_of(transaction.hash) for transaction in chain.transactions] == [sent["result"]]
     assert request["result"]["hash"] == sent["result"]
     assert int(balance["result"], 16) == 10_000 * ETHER + 1
 
 
-# The examples for the published clients run in Node as they stand: each makes a pairing URI.
-
-_PACKAGE = {"0.7": "require('walletconnect')", "1.x": "require('@walletconnect/client')"}
-_OPENING = {"0.7": "connector.initSession()", "1.x": "connector.createSession()"}
-
-
 @needs_node
-@each_row("generation", list(_PACKAGE))
-async def test_snippet_makes_a_pairing_uri(server: RunningServer, generation: str) -> None:
-    (example,) = [block for block in _blocks("connect.md", "js") if _PACKAGE[generation] in block]
+@each_row(
+    ("package", "opening"), [("walletconnect", "initSession"), ("@walletconnect/client", "createSession")]
+)
+async def test_a_published_client_makes_a_pairing_uri(
+    server: RunningServer, package: str, opening: str
+) -> None:
+    (example,) = [block for block in _blocks("connect.md", "js") if f"require('{package}')" in block]
     program = example.replace("https://bridge.example.org", server.url)
-    program += f"{_OPENING[generation]}.then(() => {{ console.log(connector.uri); process.exit() }})"
+    program += f"connector.{opening}().then(() => {{ console.log(connector.uri); process.exit() }})"
     output = await output_of("node", "-e", program, folder=PACKAGES)
     assert re.match(r"(ethereum:)?wc[:-]", output)
 

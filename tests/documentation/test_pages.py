@@ -77,7 +77,7 @@ async def shown(server: RunningServer, name: str, *texts: str, status: int = 200
 async def test_every_link_on_every_page_leads_somewhere(server: RunningServer) -> None:
     waiting, seen = ["/docs/"], dict[str, list[str]]()
     wanted: set[tuple[str, str, str]] = set()
-    dead = []
+    dead: list[object] = []
     while waiting:
         path = waiting.pop()
         answer = await ask(server, "GET", path)
@@ -98,9 +98,7 @@ async def test_every_link_on_every_page_leads_somewhere(server: RunningServer) -
                 if parts.path not in seen and parts.path not in waiting:
                     waiting.append(parts.path)
 
-    dead += [
-        (page, f"{path}#{anchor}") for page, path, anchor in wanted if anchor and anchor not in seen[path]
-    ]
+    dead += [(page, path, anchor) for page, path, anchor in wanted if anchor and anchor not in seen[path]]
     assert dead == []
     others = {"api", "methods", "errors/limit-exceeded", "try"}
     assert {f"/docs/{name}" for name in {*open_library().pages, *others}} <= seen.keys()
@@ -132,7 +130,6 @@ async def test_the_pages_are_about_this_server_and_lead_to_each_other(server: Ru
 
 async def test_the_search_has_every_heading_and_its_words(server: RunningServer) -> None:
     answer = await ask(server, "GET", "/docs/search.json")
-
     rows = {path: (page, heading, words) for path, page, heading, words in answer.json}
     assert answer.headers["Content-Type"] == "application/json"
     assert rows["/docs/connect#generation-1x"][:2] == ("Connect dapps and wallets", "Generation 1.x")
@@ -185,7 +182,6 @@ def test_the_page_of_swagger_ui_runs_the_scripts_of_this_server_alone(tmp_path: 
         (tmp_path / name).write_text("/* it */")
     site = Site(open_library(), dict, tmp_path)
     page = site.page("try")
-
     policy = page.headers["Content-Security-Policy"]
     assert "script-src 'self';" in policy
     assert policy.startswith("default-src 'none';")
@@ -292,7 +288,6 @@ def test_every_problem_has_a_page_with_its_status_and_title() -> None:
     statuses = {failure.code: status_of_kind(failure) for failure in failures}
     titles = {failure.code: failure.title for failure in failures} | {BUG[0]: BUG[1]}
     titles["method-not-allowed"] = HTTPStatus(405).phrase.capitalize()
-
     assert {code: problem.status for code, problem in _PROBLEMS.items()} == {
         **statuses, **{code: status for status, (code, _) in REFUSALS.items()},
         "method-not-allowed": 405, BUG[0]: 500, ORDERED_FAULT: 503,

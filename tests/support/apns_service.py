@@ -195,9 +195,8 @@ class ApnsService:
         stream.connection.allow_streams(self.max_streams)
         self.most_at_once = max(self.most_at_once, len(stream.connection.streams))
         token = stream.headers[":path"].rpartition("/")[2]
-        self.received.append(
-            ReceivedNotification(stream.connection, token, stream.headers, json.loads(bytes(stream.body)))
-        )
+        payload = json.loads(bytes(stream.body))
+        self.received.append(ReceivedNotification(stream.connection, token, stream.headers, payload))
         self.by_token.get(token, self.otherwise)(self, stream)
 
     def _token_fault(self, stream: ServerStream) -> str | None:

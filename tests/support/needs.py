@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -64,11 +65,8 @@ needs_node_alone = pytest.mark.skipif(
 @asynccontextmanager
 async def node_peers(script: str, **orders: Any) -> AsyncIterator[asyncio.StreamReader]:
     """The lines of a script of tests/node, which is ended on leaving."""
-    arguments = ("node", PACKAGES / script, orjson.dumps(orders).decode())
-    longest_line = 2**20
-    process = await asyncio.create_subprocess_exec(
-        *arguments, stdout=asyncio.subprocess.PIPE, limit=longest_line
-    )
+    arguments, longest_line = ("node", PACKAGES / script, orjson.dumps(orders).decode()), 2**20
+    process = await asyncio.create_subprocess_exec(*arguments, stdout=PIPE, limit=longest_line)
     assert process.stdout is not None
     try:
         yield process.stdout

@@ -189,9 +189,8 @@ def output_of_program(program: str) -> str:
 
 async def output_of(*command: str, folder: Path, **variables: str) -> str:
     """The output of the command, which must succeed, in the folder. The variables join the environment."""
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=folder, env={**os.environ, **variables}, stdout=PIPE
-    )
+    environment = {**os.environ, **variables}
+    process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=environment, stdout=PIPE)
     try:
         async with asyncio.timeout(_SECONDS):
             output, _ = await process.communicate()

@@ -59,7 +59,8 @@ class HeardSocket:
         await self.settled()
         assert not self._came
 
-    async def _first(self) -> dict[str, Any]:
+    async def first(self) -> dict[str, Any]:
+        """The first that has come and was not read."""
         while not self._came:
             self._take(await self._next())
         return self._came.popleft()
@@ -76,6 +77,8 @@ def spelled(topic: Any, kind: Any, payload: Any = "", silent: Any = True) -> str
 
 @dataclass(eq=False)
 class SocketClient(HeardSocket):
+    message = HeardSocket.first
+
     async def say(self, topic: Any, kind: Any, payload: Any = "", silent: Any = True) -> None:
         await self.socket.send_str(spelled(topic, kind, payload, silent))
 
@@ -95,9 +98,6 @@ class SocketClient(HeardSocket):
         for _ in range(times):
             await self.say(topic, "ack")
         await self.settled()
-
-    async def message(self) -> dict[str, Any]:
-        return await self._first()
 
     async def payloads(self, count: int) -> list[str]:
         """The payloads of the next messages, and no more than these have come."""
@@ -175,6 +175,7 @@ class RelayError(Exception):
 class IrnClient(HeardSocket):
     """One socket. It acknowledges nothing by itself."""
 
+    request = HeardSocket.first
     requests: list[dict[str, Any]] = field(default_factory=list)
     _answers: dict[Any, dict[str, Any]] = field(default_factory=dict)
 
@@ -206,9 +207,6 @@ class IrnClient(HeardSocket):
 
     async def fetch(self, *topics: str) -> Any:
         return await self.ask("irn_batchFetchMessages", {"topics": topics})
-
-    async def request(self) -> dict[str, Any]:
-        return await self._first()
 
     async def message(self, *, acknowledge: bool = True) -> str:
         request = await self.request()

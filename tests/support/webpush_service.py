@@ -86,11 +86,9 @@ class WebPushService:
 
     def waiting(self) -> list[ReceivedPush]:
         """The messages that offline devices would receive now: the last of each topic, within its TTL."""
-        last = {(push.endpoint, push.topic or uuid4().hex): push for push in self.accepted}
+        last = {(push.endpoint, push.topic or uuid4().hex): push for push in self.accepted}.values()
         now_ms = self._clock.now_ms()
-        return [
-            push for push in last.values() if now_ms < push.received_at_ms + int(push.headers["TTL"]) * 1_000
-        ]
+        return [each for each in last if now_ms < each.received_at_ms + int(each.headers["TTL"]) * 1_000]
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await request.read()
