@@ -123,16 +123,14 @@ def test_a_server_that_is_ready_is_healthy(tmp_path: Path, invoke: Invoke) -> No
 
 @pytest.fixture
 async def beside(tmp_path: Path, invoke: Invoke) -> AsyncIterator[Attended]:
-    """A server in a process of its own, and commands in this one, which are not for two at the same time."""
+    """Commands in this process, one at a time, beside a server in a process of its own."""
     with server_process(tmp_path / "data", environment={"BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN}) as process:
         async with reached(process) as server:
             yield Attended(server, Operating(invoke, tmp_path / "data"))
         assert process.stop() == 0
 
 
-async def test_the_next_request_sees_what_commands_do_and_the_admin_api_says_the_same(
-    beside: Attended,
-) -> None:
+async def test_the_next_request_and_the_admin_api_see_what_commands_do(beside: Attended) -> None:
     admin = AdminClient(beside.server)
 
     async def outcome(type_id: str) -> Any:

@@ -32,7 +32,7 @@ async def paired(
     pace: Pace = BRISK,
     http: aiohttp.ClientSession | None = None,
 ) -> AsyncIterator[tuple[Dapp, Wallet]]:
-    """Both sides of a session that is approved; the wallet may use another URL of the same bridge."""
+    """Both sides of a session that is approved; the wallet may use another URL of that bridge."""
     async with Dapp(bridge_url, name="Example Dapp", pace=pace, http=http) as dapp:
         pairing = replace(dapp.pairing, bridge_url=wallet_url or bridge_url)
         async with Wallet(pairing, pace=pace, http=http) as wallet:
