@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,9 +165,8 @@ async def test_a_body_that_comes_soon_is_taken_and_half_sent_requests_keep_nobod
 
 
 async def test_it_stops_whatever_clients_do(watched: WatchedServer, server: RunningServer) -> None:
-    async def holds() -> bool:
-        names = ("unread_connections", "inbox_streams", "sockets")
-        return [await figure(server, name) for name in names] == [4, 1, 1]
+    async def counted(name: str, count: int) -> bool:
+        return await figure(server, name) == count
 
     session_id = await server.open_session()
     for _ in range(40):
@@ -181,7 +181,8 @@ async def test_it_stops_whatever_clients_do(watched: WatchedServer, server: Runn
         ):  # fmt: skip
             port = URL(server.url).port or 0
             stack.enter_context(client_that_reads_nothing(port, "127.0.0.1", said))
-        await eventually(holds)
+        for name, count in (("unread_connections", 4), ("inbox_streams", 1), ("sockets", 1)):
+            await eventually(partial(counted, name, count))
         assert await asyncio.to_thread(watched.stop, signal.SIGTERM) == 0
     assert "Traceback" not in watched.err_file.read_text("utf-8")
 
