@@ -95,9 +95,11 @@ class ReadCache:
             load.set_result(outcome)
 
     def remember(self, key: Key, entry: Cached) -> None:
-        """Keep a value that was read without waiting, or of a key that was not touched meanwhile."""
+        """Keep a value that is not larger than the cache, and whose key was not touched while it was read."""
         if key in self._entries:
             self._drop(key)
+        if entry.size_bytes > self._capacity_bytes:
+            return
         self._entries[key] = entry
         self._size_bytes += entry.size_bytes
         if entry.owner is not None:

@@ -102,7 +102,7 @@ def test_a_command_says_that_its_output_cannot_be_written() -> None:
     with _FULL.open("wb") as full:
         done = subprocess.run(
             [*COMMAND, "openapi"],
-            env=environment_without_settings(), stdout=full, stderr=subprocess.PIPE, timeout=30, check=False,
+            env=environment_without_settings(), stdout=full, stderr=subprocess.PIPE, timeout=120, check=False,
         )  # fmt: skip
     said = done.stderr.decode()
     assert said == "bridge-server: standard output cannot be written: No space left on device\n"
