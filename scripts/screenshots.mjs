@@ -200,7 +200,7 @@ async function consoleLink({ data_dir: dataDir }) {
 
 /** Dapps and wallets of three generations, whose calls wait for approval. */
 function startSessions(facts) {
-  const lines = ['import asyncio, json, sys', 'from bridge_server.cli.demo import demonstrate', 'asyncio.run(demonstrate(json.loads(sys.argv[1])))']
+  const lines = ['import asyncio, json, sys', 'from bridge_server.kit.demo import demonstrate', 'asyncio.run(demonstrate(json.loads(sys.argv[1])))']
   return spawn(join(ROOT, '.venv', 'bin', 'python'), ['-c', lines.join('\n'), JSON.stringify(facts)], { stdio: 'inherit' })
 }
 

@@ -26,7 +26,7 @@ from bridge_server.projects.service import ProjectServices
 from bridge_server.storage.connection import SQLITE_VERSION
 from bridge_server.web.answers import DocumentPage
 from bridge_server.web.limits import SavedBucket, save
-from bridge_server.web.metrics import SERVICE_TAG, Family, Readiness
+from bridge_server.web.metrics import SERVICE_TAG, Family, Readiness, exposition
 from bridge_server.web.routes import ANY_PAGE, TEXT, UNCHANGED, About, Access, DescribedAnswer, Route
 
 _PROBE = "SELECT 1"
@@ -135,9 +135,8 @@ def _route(foundation: Foundation, rooms: Sequence[Room], bearer: ChangingToken 
 
     async def metrics(_: web.Request) -> web.StreamResponse:
         """All figures in the Prometheus text format. The route exists if `metrics_token` is set."""
-        text = import_module("bridge_server.web.prometheus")
-        body = text.exposition(foundation.figures, await families())
-        return web.Response(body=body, headers={"Content-Type": text.CONTENT_TYPE})
+        body, content_type = exposition(foundation.figures, await families())
+        return web.Response(body=body, headers={"Content-Type": content_type})
 
     return Route(
         method="GET", path="/metrics", name="metrics", handler=metrics, access=Access(bearer=bearer),

@@ -396,7 +396,7 @@ async def beside_dev(
         if opens and (opened := await _console_link(server)) is not None:
             await stack.enter_async_context(background.running(open_console(opened, output.write)))
         if shows:
-            demo = import_module("bridge_server.cli.demo")  # late: it loads the client library
+            demo = import_module("bridge_server.kit.demo")  # late: it loads the client library
             await stack.enter_async_context(background.running(demo.demonstrate(every_fact)))
         yield facts
 

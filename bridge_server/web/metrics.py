@@ -3,8 +3,9 @@
 import asyncio
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, TypeAlias
 
 from aiohttp import web
 
@@ -62,6 +63,52 @@ class RequestFigures:
     def of_route(self, name: str) -> RouteFigures:
         """The figures of the route with this name."""
         return self.routes.setdefault(name, RouteFigures())
+
+
+class _Figures:
+    """All figures as prometheus_client collects them, which is loaded when somebody asks for them."""
+
+    def __init__(self, requests: RequestFigures, families: Sequence[Family]) -> None:
+        self._requests = requests
+        self._others = families
+
+    def collect(self) -> Iterable[Any]:
+        core = import_module("prometheus_client.core")
+        requests = core.CounterMetricFamily(
+            "bridge_http_requests",
+            "Requests answered; status 499 means that the client left.",
+            labels=["route", "status"],
+        )
+        durations = core.HistogramMetricFamily(
+            "bridge_http_request_seconds", "Time to answer, long polls included.", labels=["route"]
+        )
+        for name, route in self._requests.routes.items():
+            for status, number in route.statuses.items():
+                requests.add_metric([name, str(status)], number)
+            if route.statuses:  # there was a request
+                durations.add_metric([name], _cumulative(route.durations), route.seconds)
+        yield from (requests, durations)
+        for each in self._others:
+            kind = core.CounterMetricFamily if each.is_total else core.GaugeMetricFamily
+            family = kind(f"bridge_{each.name}", each.meaning, labels=each.labels)
+            for values, value in each.rows.items():
+                family.add_metric(values, value)
+            yield family
+
+
+def exposition(requests: RequestFigures, families: Sequence[Family]) -> tuple[bytes, str]:
+    """Every figure of this moment in the Prometheus text format, and its Content-Type."""
+    text = import_module("prometheus_client.exposition")
+    return text.generate_latest(_Figures(requests, families)), text.CONTENT_TYPE_LATEST
+
+
+def _cumulative(numbers: list[int]) -> list[tuple[str, float]]:
+    total = 0
+    buckets: list[tuple[str, float]] = []
+    for bound, number in zip([*map(str, BOUNDS_SECONDS), "+Inf"], numbers, strict=True):
+        total += number
+        buckets.append((bound, total))
+    return buckets
 
 
 SERVICE_TAG = "Operation"

@@ -1,8 +1,9 @@
-"""The floor: the smallest durable program that answers the bridge's requests.
+"""The floor: the smallest durable program that answers the bridge's requests, and the smallest that signs.
 
 aiohttp and sqlite3, one table of each kind, commits shared by all writes that wait, on disk before the
 answer. It checks nothing but that a body is JSON, and knows no limits, lifetimes, errors or waiting. What it
-costs beyond a bare handler is the price of durability; what the server costs beyond it is that of its rules.
+costs beyond a bare handler is the price of durability, or of a signature and its line of the audit log; what
+the server costs beyond it is the price of its rules.
 
 `floor.py DATABASE --ready-file FILE` runs it with the rows of a database that was filled for the server.
 """
@@ -22,9 +23,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import coincurve
 import orjson
 from aiohttp import web
+from Crypto.Hash import keccak
 from machine import new_event_loop
+from signing_tasks import KEY
 
 _SCHEMA = """
 PRAGMA journal_mode = WAL;
@@ -70,6 +74,10 @@ class Floor:
         self._drain: asyncio.Task[None] | None = None
         self._siblings = 0
         self._gathered = asyncio.Event()
+        self._key = coincurve.PrivateKey(KEY)
+        self._audit = os.open(
+            file.with_name("floor-audit.log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600
+        )
         self._numbers = count(1)
         self._random = os.urandom(4).hex()
         for work in (self._commit_forever, self._checkpoint_forever):
@@ -175,6 +183,18 @@ class Floor:
             raise web.HTTPNotFound
         return web.Response(status=204) if found[0] is None else _json(b'{"encryptionPayload":%b}' % found[0])
 
+    async def sign(self, request: web.Request) -> web.Response:
+        """`personal_sign`, with the one account there is."""
+        call = orjson.loads(await request.read())
+        message = bytes.fromhex(call["params"][0][2:])
+        digest = keccak.new(
+            data=b"\x19Ethereum Signed Message:\n%d%b" % (len(message), message), digest_bits=256
+        )
+        made = self._key.sign_recoverable(digest.digest(), hasher=None)
+        os.write(self._audit, orjson.dumps({"method": call["method"], "hash": digest.hexdigest()}) + b"\n")
+        result = f"0x{made[:64].hex()}{27 + made[64]:x}"
+        return _json(orjson.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result}))
+
 
 def _json(body: bytes) -> web.Response:
     return web.Response(body=body, headers={"Content-Type": "application/json"})
@@ -195,6 +215,7 @@ def main() -> None:
     app.router.add_get("/session/{id}", floor.session)
     app.router.add_post("/session/{id}/call/new", floor.new_call)
     app.router.add_post("/call-status/{id}/new", floor.new_status)
+    app.router.add_post("/rpc", floor.sign)
 
     def say_ready(_: str) -> None:
         Path(ready_file).write_text(json.dumps({"url": url, "pid": os.getpid()}))

@@ -92,7 +92,7 @@ ROWS = (
     Counted("call-new", "POST", "/session/{id}/call/new", "spare", CALL_BODY),
     Counted("status-post", "POST", "/call-status/{id}/new", "calls", STATUS_BODY),
     Counted("watched-get-204", "GET", "/session/{id}", "empty", status=204, sides=("bare", "watched")),
-    Counted("sign-message", "POST", "/rpc", "", SIGN_BODY, sides=("bare", "wallet")),
+    Counted("sign-message", "POST", "/rpc", "", SIGN_BODY, sides=("bare", "floor", "wallet")),
     Counted("irn-message", "WS", "/", sides=("bare", "real", "exempt")),
 )
 

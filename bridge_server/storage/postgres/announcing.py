@@ -1,6 +1,6 @@
 """Announces this process's commits to the others, after the commits and beside them: a notification in the
-transaction would hold a lock of the whole database while the disk syncs. The bell's connection does not wait
-for the disk. A ring that is lost shows in the counts of commits (`Ledger` in `listening.py`).
+transaction would hold a lock of the whole database while the disk syncs. The announcer's connection does not
+wait for the disk. A lost announcement shows in the counts of commits (`CommitCounts` in `listening.py`).
 """
 
 import asyncio
@@ -44,7 +44,7 @@ Open = Callable[[], Awaitable[Any]]
 
 @dataclass(slots=True)
 class _Pending:
-    """The commits of a lane since the last ring."""
+    """The commits of a lane since the last announcement."""
 
     until: int
     events: dict[DomainEvent, None] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class _Pending:
             self.events, self.is_anything = {}, True
 
 
-class Bell:
+class Announcer:
     """Sends the notifications: at once after a silence, no more often than every few milliseconds."""
 
     def __init__(self, process: Callable[[], int], texts: EventTexts, connect: Open) -> None:
@@ -65,20 +65,20 @@ class Bell:
         self._texts = texts
         self._connect = connect
         self._wire: Any = None
-        self._ring: Any = None
-        self._rung: dict[int, int] = {}
+        self._notify: Any = None
+        self._announced: dict[int, int] = {}
         self._pending: dict[int, _Pending] = {}
         self._wanted = asyncio.Event()
         self._later: asyncio.TimerHandle | None = None
         self._is_over = self._has_failed = False
         self.live_processes = 1
-        self.rings = 0
-        """The number of rings since the start."""
+        self.sent = 0
+        """The number of announcements since the start."""
 
     @asynccontextmanager
-    async def ringing(self) -> AsyncIterator[None]:
-        """Ring while inside; on leaving, for what was committed last."""
-        task = asyncio.create_task(self._ring_until_over())
+    async def announcing(self) -> AsyncIterator[None]:
+        """Announce while inside; on leaving, for what was committed last."""
+        task = asyncio.create_task(self._announce_until_over())
         try:
             yield
         finally:
@@ -94,7 +94,7 @@ class Bell:
     def on_commit(self, lane: int, written: int, events: Sequence[DomainEvent]) -> None:
         """Note a commit of this process, and announce it soon."""
         carried = [event for event in events if self._texts.carries(event)]
-        if not carried and written == self._rung.get(lane, 0):
+        if not carried and written == self._announced.get(lane, 0):
             return
         pending = self._pending_of(lane)
         pending.until = written
@@ -105,16 +105,16 @@ class Bell:
             self._later = asyncio.get_running_loop().call_later(_QUIET_SECONDS, self._wanted.set)
 
     def prove(self) -> None:
-        """Send a notification without events, which the `Ear` of this process is to receive."""
+        """Send a notification without events, which the `Listener` of this process is to receive."""
         self._pending_of(0)
         self._wanted.set()
 
     def _pending_of(self, lane: int) -> _Pending:
         if lane not in self._pending:
-            self._pending[lane] = _Pending(self._rung.get(lane, 0))
+            self._pending[lane] = _Pending(self._announced.get(lane, 0))
         return self._pending[lane]
 
-    async def _ring_until_over(self) -> None:
+    async def _announce_until_over(self) -> None:
         loop = asyncio.get_running_loop()
         beat_at = loop.time() + _BEAT_SECONDS
         while not self._is_over:
@@ -125,11 +125,11 @@ class Bell:
                 beat_at = loop.time() + _BEAT_SECONDS
                 await self._attempt(lambda: self._wire.execute(_BEAT, self._process()))
             if self._wanted.is_set():
-                await self._ring_now()
+                await self._announce_now()
                 await asyncio.sleep(max(_SHORTEST_PAUSE_MS, self.live_processes) / 1_000)
-        await self._ring_now()
+        await self._announce_now()
 
-    async def _ring_now(self) -> None:
+    async def _announce_now(self) -> None:
         """Announce all lanes in one exchange. A failed one is not repeated: the next one shows the gap."""
         self._wanted.clear()
         if self._later is not None:
@@ -138,14 +138,14 @@ class Bell:
         pending, self._pending = self._pending, {}
         if pending and self._process():
             payloads = [text for lane, each in pending.items() for text in self._payloads(lane, each)]
-            if await self._attempt(lambda: self._ring.fetch(payloads)):
-                self.rings += 1
+            if await self._attempt(lambda: self._notify.fetch(payloads)):
+                self.sent += 1
 
     def _payloads(self, lane: int, pending: _Pending) -> list[str]:
-        since, self._rung[lane] = self._rung.get(lane, 0), pending.until
+        since, self._announced[lane] = self._announced.get(lane, 0), pending.until
         events = [_ANYTHING] if pending.is_anything else []
         events += map(self._written, pending.events)
-        return write_ring(self._process(), lane, since, pending.until, events)
+        return write_announcement(self._process(), lane, since, pending.until, events)
 
     def _written(self, event: DomainEvent) -> bytes:
         try:
@@ -159,7 +159,7 @@ class Bell:
             async with asyncio.timeout(_EXCHANGE_SECONDS):
                 if self._wire is None or self._wire.is_closed():
                     self._wire = await self._connect()
-                    self._ring = await self._wire.prepare(_NOTIFY)
+                    self._notify = await self._wire.prepare(_NOTIFY)
                 await exchange()
         except Exception as error:  # whatever it is, there is to be a next time
             if not self._has_failed:
@@ -173,16 +173,16 @@ class Bell:
         return True
 
 
-# A ring: the events of some commits of one lane, as payloads of NOTIFY. A payload is a JSON array: the number
-# of the process, the lane, its count of commits before and after, and the events. Instead of an event it may
-# have "*": anything may have changed.
+# An announcement: the events of some commits of one lane, as payloads of NOTIFY. A payload is a JSON array:
+# the number of the process, the lane, its count of commits before and after, and the events. Instead of an
+# event it may have "*": anything may have changed.
 
 
-class UnreadableRingError(Exception):
-    """The payload is not a ring's: another version of the program rings."""
+class UnreadableAnnouncementError(Exception):
+    """The payload is no announcement: another version of the program sent it."""
 
 
-class Ring(NamedTuple):
+class Announcement(NamedTuple):
     """The content of one payload."""
 
     process: int
@@ -193,7 +193,7 @@ class Ring(NamedTuple):
     """The parsed events, or ANYTHING."""
 
 
-def write_ring(process: int, lane: int, since: int, until: int, events: Sequence[bytes]) -> list[str]:
+def write_announcement(process: int, lane: int, since: int, until: int, events: Sequence[bytes]) -> list[str]:
     """The payloads, each with whole events. Only the last payload says that all events are there."""
     room = MOST_BYTES - len(_payload(process, lane, until, until, ()))
     parts = list(_parts([event if len(event) < room else _ANYTHING for event in events], room))
@@ -201,16 +201,16 @@ def write_ring(process: int, lane: int, since: int, until: int, events: Sequence
     return [part.decode() for part in (*first, _payload(process, lane, since, until, parts[-1]))]
 
 
-def read_ring(payload: str) -> Ring:
-    """Raises UnreadableRingError."""
+def read_announcement(payload: str) -> Announcement:
+    """Raises UnreadableAnnouncementError."""
     try:
         parsed = orjson.loads(payload)
     except ValueError:
         parsed = None
     match parsed:
         case [int(process), int(lane), int(since), int(until), list(events)]:
-            return Ring(process, lane, since, until, events)
-    raise UnreadableRingError
+            return Announcement(process, lane, since, until, events)
+    raise UnreadableAnnouncementError
 
 
 def _parts(events: Sequence[bytes], room: int) -> Iterator[Sequence[bytes]]:

@@ -15,7 +15,7 @@ from bridge_server.storage.database import NO_TURNS, Result, Row, Transaction, T
 from bridge_server.storage.postgres import connection, failures
 from bridge_server.storage.postgres.clock import CorrectedClock
 from bridge_server.storage.postgres.group_commit import CommitLane, CommitListener, register, unregister
-from bridge_server.storage.postgres.listening import Ear
+from bridge_server.storage.postgres.listening import Listener
 from bridge_server.storage.postgres.statements import Texts
 
 QUICK, BULK = 0, 1
@@ -54,7 +54,7 @@ class PostgresDatabase:
         self._readers = CoalescedReads(())
         self._bytes = 0
         self.number = 0
-        self.ear: Ear | None = None
+        self.listener: Listener | None = None
         """Hears of the commits of other processes, if this one waits for any."""
         self.clock: CorrectedClock | None = None
         """Corrected to the database server's, unless a test has its own."""
@@ -85,7 +85,7 @@ class PostgresDatabase:
     @property
     def other_processes(self) -> int:
         """The number of other processes on the database at the last check."""
-        return 0 if self.ear is None else self.ear.other_processes
+        return 0 if self.listener is None else self.listener.other_processes
 
     def link(self, **settings: str) -> connection.KeptConnection:
         """One more connection of this process, not opened yet."""
@@ -140,8 +140,8 @@ class PostgresDatabase:
             missing.append("no connection to the database for reading")
         if not all(link.is_open for link in self._lane_links):
             missing.append("no connection to the database for writing")
-        if self.ear is not None and not self.ear.is_deaf:
-            missing.extend(self.ear.troubles)
+        if self.listener is not None and not self.listener.is_deaf:
+            missing.extend(self.listener.troubles)
         faults = [link.fault for link in self._links if link.fault is not None and not link.is_open]
         missing.extend(f"the database {fault}" for fault in dict.fromkeys(faults))
         if any(link.is_short_of_space for link in self._links):
@@ -153,7 +153,7 @@ class PostgresDatabase:
     @property
     def troubles(self) -> Sequence[str]:
         """These reasons, and faults that an operator has to mend although the service goes on."""
-        deafness = self.ear.troubles if self.ear is not None and self.ear.is_deaf else ()
+        deafness = self.listener.troubles if self.listener is not None and self.listener.is_deaf else ()
         skew = self.clock.troubles if self.clock is not None and not self.clock.missing else ()
         return [*self.missing, *deafness, *skew]
 

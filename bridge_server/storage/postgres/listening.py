@@ -1,4 +1,4 @@
-"""Hears of the commits of other processes, and notices when it may have missed some."""
+"""Listens for the commits of other processes, and notices when it may have missed some."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ _CHECK = f"""
 SELECT number, lane, written, {_AGO_MS} < 30000,
     seen_at_ms > 0 AND {_AGO_MS} > {int(ENDED_AFTER_SECONDS * 1_000)} FROM processes
 """  # noqa: S608 - its own parts
-_EAR_SUFFIX = " ear"
+_LISTENER_SUFFIX = " listener"
 # Only sessions of the own user can be seen and ended. Behind a pooler of transactions the server's session
 # has the name of the process only while that is in a transaction.
 _END_SILENT = f"""
@@ -41,11 +41,11 @@ WITH sessions AS MATERIALIZED (
         AND application_name LIKE 'bridge-server/%'
         AND state_change < clock_timestamp() - make_interval(secs => $1)
 ), silent AS (
-    SELECT pid, name FROM sessions WHERE state = 'idle' AND name LIKE '%{_EAR_SUFFIX}'
+    SELECT pid, name FROM sessions WHERE state = 'idle' AND name LIKE '%{_LISTENER_SUFFIX}'
 )
 SELECT name, pg_terminate_backend(pid) FROM silent UNION ALL
 SELECT sessions.name, pg_terminate_backend(sessions.pid) FROM sessions
-JOIN silent ON silent.name = sessions.name || '{_EAR_SUFFIX}'
+JOIN silent ON silent.name = sessions.name || '{_LISTENER_SUFFIX}'
 WHERE sessions.state IN ('idle in transaction', 'idle in transaction (aborted)')
 """  # noqa: S608 - its own parts
 
@@ -57,7 +57,7 @@ WritingLane: TypeAlias = tuple[int, int]
 """The number of a process, and one of its lanes."""
 
 
-class Ear:
+class Listener:
     """A process listens here (LISTEN) for the events that other processes commit. Each event, or everything
     after a gap, goes to the listeners of this process: milliseconds after the commit. Where a notification
     was lost, the event is found when the table of processes, read every second, is read the second time.
@@ -68,24 +68,24 @@ class Ear:
         process: int,
         texts: EventTexts,
         events: Events,
-        bell: announcing.Bell,
+        announcer: announcing.Announcer,
         connect: announcing.Open,
         check_seconds: float = _CHECK_SECONDS,
     ) -> None:
         self._process = process
         self._texts = texts
         self._events = events
-        self._bell = bell
+        self._announcer = announcer
         self._connect = connect
         self._check_seconds = check_seconds
         self._clock: Clock = SystemClock()
         self._asked_us = 0
-        self._ledger = Ledger()
+        self._counts = CommitCounts()
         self._awake = asyncio.Event()
         self._wire: Any = None
         self._exchanging = asyncio.Lock()
         self._everything = AtMostOnce(events.hear_everything, _EVERYTHING_SECONDS)
-        self._echo = Echo(bell)
+        self._echo = Echo(announcer)
         self._silent_since: float | None = None
         self._has_silent_neighbour = False
         self._on_check: list[CheckListener] = []
@@ -143,7 +143,7 @@ class Ear:
     @property
     def other_processes(self) -> int:
         """The number of other processes at the last check."""
-        return max(0, self._bell.live_processes - 1)
+        return max(0, self._announcer.live_processes - 1)
 
     @property
     def is_deaf(self) -> bool:
@@ -195,7 +195,7 @@ class Ear:
                 self._awake.clear()
                 wire.add_termination_listener(lambda _: self._awake.set())
                 await wire.add_listener(announcing.CHANNEL, self._on_notification)
-                self._ledger.begin(await self._written(wire))
+                self._counts.begin(await self._written(wire))
         except BaseException:
             wire.terminate()
             raise
@@ -215,7 +215,7 @@ class Ear:
             self._awake.clear()
             async with asyncio.timeout(_EXCHANGE_SECONDS), self._exchanging:
                 written = await self._check(wire)
-            if not self._ledger.compare(written):
+            if not self._counts.compare(written):
                 log.info("rings_missed")
                 self._everything.call()
             self._echo.examine()
@@ -232,29 +232,30 @@ class Ear:
 
     async def _written(self, wire: Any) -> dict[WritingLane, int]:
         rows = await wire.fetch(_CHECK)
-        self._bell.live_processes = len({number for number, _, _, is_alive, _ in rows if is_alive})
+        self._announcer.live_processes = len({number for number, _, _, is_alive, _ in rows if is_alive})
         others = [row for row in rows if row[0] != self._process]
         self._has_silent_neighbour = any(is_silent for *_, is_silent in others)
         return {(number, lane): written for number, lane, written, *_ in others}
 
     def _on_notification(self, _wire: Any, _pid: int, _channel: str, payload: str) -> None:
         try:
-            ring = announcing.read_ring(payload)
-        except announcing.UnreadableRingError:
+            announcement = announcing.read_announcement(payload)
+        except announcing.UnreadableAnnouncementError:
             self._everything.call()
             return
-        if ring.process == self._process:
+        if announcement.process == self._process:
             if self._echo.came() and self._on_check:
                 self.check_now()
             return
-        is_complete = self._ledger.ring((ring.process, ring.lane), ring.since, ring.until)
-        if not self._hear(ring) or not is_complete:
+        place = (announcement.process, announcement.lane)
+        is_complete = self._counts.announced(place, announcement.since, announcement.until)
+        if not self._hear(announcement) or not is_complete:
             self._everything.call()
 
-    def _hear(self, ring: announcing.Ring) -> bool:
+    def _hear(self, announcement: announcing.Announcement) -> bool:
         """Publish the events. Returns False when there are more than these, or others."""
         is_whole = True
-        for array in ring.events:
+        for array in announcement.events:
             if array == announcing.ANYTHING:
                 is_whole = False
                 continue
@@ -268,11 +269,11 @@ class Ear:
         return is_whole
 
 
-class Ledger:
+class CommitCounts:
     """The counts of commits up to which the events of every lane of other processes have been heard. A commit
-    raises its lane's count in the table `processes`, and a ring says from which count to which it brings the
-    events. So no event is missed without a trace: either the next ring begins above what is known here, or
-    the table has more than is known.
+    raises its lane's count in the table `processes`, and an announcement says from which count to which it
+    brings the events. So no event is missed without a trace: either the next announcement begins above what
+    is known here, or the table has more than is known.
     """
 
     def __init__(self) -> None:
@@ -284,18 +285,17 @@ class Ledger:
         self._heard = dict(written)
         self._before = {}
 
-    def ring(self, place: WritingLane, since: int, until: int) -> bool:
-        """A ring has brought the events of the commits above `since`, up to `until`. Returns False when
-        events below are missing. A ring that comes late, or repeats a part, is no gap.
+    def announced(self, place: WritingLane, since: int, until: int) -> bool:
+        """An announcement has brought the events of the commits above `since`, up to `until`. Returns False
+        when events below are missing. An announcement that comes late, or repeats a part, is no gap.
         """
         heard = self._heard.get(place, 0)
         self._heard[place] = max(heard, until)
         return since <= heard
 
     def compare(self, written: Mapping[WritingLane, int]) -> bool:
-        """Compare with the counts of the table. Returns False when the ring of a commit is missing that the
-        check before this one saw already: rings have that long to arrive. The caller treats everything as
-        changed then.
+        """Compare with the counts of the table. Returns False when a commit that the last check saw is not
+        yet announced: announcements have that long to arrive. The caller then treats everything as changed.
         """
         behind = [place for place, count in self._before.items() if self._heard.get(place, 0) < count]
         for place in behind:
@@ -309,31 +309,31 @@ class Ledger:
 class Echo:
     """The notification that a process sends itself, to find out whether a pooler has forgotten LISTEN."""
 
-    def __init__(self, bell: announcing.Bell) -> None:
-        self._bell = bell
-        self._rings_before = 0
+    def __init__(self, announcer: announcing.Announcer) -> None:
+        self._announcer = announcer
+        self._sent_before = 0
         self._asked_at = 0.0
         self.has_come = False
-        """Whether the ring was heard since the connection listens."""
+        """Whether the announcement was heard since the connection listens."""
         self.is_missing = False
-        """Whether the last ring that was asked for was not heard in time."""
+        """Whether the last announcement that was asked for was not heard in time."""
 
     def ask(self) -> None:
-        """Have the bell ring: a connection begins to listen."""
+        """Have the announcer send one: a connection begins to listen."""
         self.has_come = False
-        self._rings_before = self._bell.rings
+        self._sent_before = self._announcer.sent
         self._asked_at = asyncio.get_running_loop().time()
-        self._bell.prove()
+        self._announcer.prove()
 
     def came(self) -> bool:
-        """Note that the ring was heard. Returns whether it is the first since the connection listens."""
+        """Note that it was heard. Returns whether it is the first since the connection listens."""
         is_news = not self.has_come
         self.has_come, self.is_missing = True, False
         return is_news
 
     def examine(self) -> None:
-        """Ask for another ring if the ring that was asked for should have been heard by now."""
-        if self.has_come or self._bell.rings == self._rings_before:
+        """Ask for another announcement if the last one should have been heard by now."""
+        if self.has_come or self._announcer.sent == self._sent_before:
             return
         if asyncio.get_running_loop().time() - self._asked_at < _ECHO_SECONDS:
             return
@@ -374,14 +374,14 @@ class AtMostOnce:
         self._function()
 
 
-# A process that runs asks something on the connection of its ear each second. The session of one that was
+# A process that runs asks something on its listening connection each second. The session of one that was
 # frozen, or whose machine is gone, lives on without that, and so do its advisory locks and the transactions
 # that it has begun. The next process to check ends them.
 
 
-def name_of_ear(name: str) -> str:
+def name_of_listener(name: str) -> str:
     """The name of a session that listens and has locks, of the process whose sessions have the other name."""
-    return f"{name}{_EAR_SUFFIX}"
+    return f"{name}{_LISTENER_SUFFIX}"
 
 
 async def end_silent_sessions(wire: Any, after_seconds: float = ENDED_AFTER_SECONDS) -> bool:

@@ -15,13 +15,13 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent, Events, EventTexts
 from bridge_server.kernel.values import dataclass
 from bridge_server.storage import database as sql
-from bridge_server.storage.postgres.announcing import Bell
+from bridge_server.storage.postgres.announcing import Announcer
 from bridge_server.storage.postgres.clock import is_right
 from bridge_server.storage.postgres.connection import COMMITS_EARLY, connect
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.failures import passes
 from bridge_server.storage.postgres.group_commit import lock_key
-from bridge_server.storage.postgres.listening import Ear, name_of_ear
+from bridge_server.storage.postgres.listening import Listener, name_of_listener
 from bridge_server.storage.postgres.statements import NOW_MS
 
 log = structlog.get_logger()
@@ -42,7 +42,7 @@ _READ_OWN = """
 SELECT (SELECT coalesce(max(oldest_program), 0) FROM schema_versions),
     (SELECT max(url) FROM processes WHERE number = ?)
 """
-# The rows of a stopped process prove its last commits, as long as another may have missed their ring.
+# The rows of a stopped process prove its last commits, as long as another may have missed their announcement.
 # They were seen by the clock of the database. Each commit writes the rows of this process again.
 _SWEEP_PROCESSES = """
 DELETE FROM processes WHERE (number, lane) IN (
@@ -125,33 +125,33 @@ class OutsideCommits:
 @asynccontextmanager
 async def opened_with_wake_ups(
     database: PostgresDatabase, events: Events, carried: Iterable[type[DomainEvent]], *, hears: bool = True
-) -> AsyncIterator[Ear | None]:
-    """The database, open, with a bell for its commits; and with an ear, unless the process waits for nothing.
-    The last ring follows the last commit. Raises what `database.opened` raises.
+) -> AsyncIterator[Listener | None]:
+    """The database, open, with an announcer of its commits; and with a listener, unless the process waits for
+    nothing. The last announcement follows the last commit. Raises what `database.opened` raises.
     """
     texts = EventTexts(carried)
 
-    def of_bell() -> Coroutine[Any, Any, Any]:
+    def of_announcer() -> Coroutine[Any, Any, Any]:
         return connect(database.direct_url, database.name, is_pooled=False, **COMMITS_EARLY)
 
-    def of_ear() -> Coroutine[Any, Any, Any]:
-        return connect(database.direct_url, name_of_ear(database.name))
+    def of_listener() -> Coroutine[Any, Any, Any]:
+        return connect(database.direct_url, name_of_listener(database.name))
 
-    bell = Bell(lambda: database.number, texts, of_bell)
-    database.add_commit_listener(bell.on_commit)
+    announcer = Announcer(lambda: database.number, texts, of_announcer)
+    database.add_commit_listener(announcer.on_commit)
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(bell.ringing())
+        await stack.enter_async_context(announcer.announcing())
         await stack.enter_async_context(database.opened())
-        ear = None
+        listener = None
         if hears:
-            ear = database.ear = Ear(database.number, texts, events, bell, of_ear)
-            await stack.enter_async_context(ear.listening())
-        yield ear
+            listener = database.listener = Listener(database.number, texts, events, announcer, of_listener)
+            await stack.enter_async_context(listener.listening())
+        yield listener
 
 
 # A role: work that one process does at a time, such as the wallet's.
 #
-# An advisory lock on the connection of the ear says whose the role is. It ends with the connection, which
+# An advisory lock on the listening connection says whose the role is. It ends with the connection, which
 # other processes end when it asks nothing for seconds, as that of a frozen process. Its holder may not have
 # noticed yet: it does not count on a connection that was silent. And each holder has an epoch, and its writes
 # begin with the fence: a statement that finds the epoch of the present holder only, and that keeps the next
@@ -160,7 +160,7 @@ async def opened_with_wake_ups(
 _LOCKS_OF_ROLES = 1_919_904_869
 _LOCK_ROLE = "SELECT pg_try_advisory_lock($1, hashtext($2))"
 _MAKE_ROLE = "INSERT INTO roles (name, epoch) VALUES ($1, 0) ON CONFLICT (name) DO NOTHING"
-# The ear does not wait for a write of the former holder: it reads again.
+# The listener does not wait for a write of the former holder: it reads again.
 _TAKE_ROLE = """
 UPDATE roles SET epoch = epoch + 1, owner = $2, url = $3
 WHERE name IN (SELECT name FROM roles WHERE name = $1 FOR UPDATE SKIP LOCKED) RETURNING epoch
@@ -192,8 +192,8 @@ class Role:
     @property
     def is_held(self) -> bool:
         """Whether this process has the role, and no other one can have taken it over."""
-        ear = self._database.ear
-        return self._epoch is not None and ear is not None and ear.keeps_locks
+        listener = self._database.listener
+        return self._epoch is not None and listener is not None and listener.keeps_locks
 
     @property
     def is_served(self) -> bool:
@@ -208,8 +208,8 @@ class Role:
     def announce(self, url: str) -> None:
         """Write the URL at which other processes reach this one."""
         self._url = url
-        if self._database.ear is not None:
-            self._database.ear.check_now()
+        if self._database.listener is not None:
+            self._database.listener.check_now()
 
     def fence(self) -> sql.Transaction[None]:
         """The first step of a transaction of the holder. Raises UnavailableError for a former one."""
@@ -219,8 +219,8 @@ class Role:
 
     async def serve_forever(self, resources: Callable[[], AbstractAsyncContextManager[None]]) -> None:
         """Keep the resources open whenever this process holds the role, until cancelled."""
-        assert self._database.ear is not None
-        self._database.ear.use(self._on_check, self._on_lost)
+        assert self._database.listener is not None
+        self._database.listener.use(self._on_check, self._on_lost)
         try:
             while True:
                 while self._epoch is None:
@@ -259,16 +259,16 @@ class Role:
         self._changed.clear()
 
     async def _on_check(self, wire: Any) -> None:
-        ear = self._database.ear
-        assert ear is not None
+        listener = self._database.listener
+        assert listener is not None
         if self._epoch is not None:
             url = self._url
             if url != self._announced_url:
                 await wire.execute(_SET_URL_OF_HOLDER, self._name, self._epoch, url)
                 self._announced_url = url
-        elif self._is_wanted and not ear.is_deaf and not ear.has_session:
+        elif self._is_wanted and not listener.is_deaf and not listener.has_session:
             pass  # a pooler of transactions gives the lock to every process: wait for the echo
-        elif self._is_wanted and ear.has_session and await self._is_locked(wire):
+        elif self._is_wanted and listener.has_session and await self._is_locked(wire):
             await self._take(wire)
         else:
             self._is_known.set()
@@ -317,28 +317,28 @@ def sweeper_hold(database: PostgresDatabase) -> Callable[[], AbstractAsyncContex
 
     @asynccontextmanager
     async def hold() -> AsyncIterator[bool]:
-        ear = database.ear
-        if ear is None:
+        listener = database.listener
+        if listener is None:
             yield False
             return
-        wire = ear.wire
-        is_held = await _asked(ear, _LOCK_SWEEPER)
+        wire = listener.wire
+        is_held = await _asked(listener, _LOCK_SWEEPER)
         try:
             clock = database.clock
             yield is_held and (clock is None or await is_right(clock, database))
         finally:
-            if is_held and ear.wire is wire:
+            if is_held and listener.wire is wire:
                 with suppress(UnavailableError):
-                    await _asked(ear, _UNLOCK_SWEEPER)
+                    await _asked(listener, _UNLOCK_SWEEPER)
 
     return hold
 
 
-async def _asked(ear: Ear, statement: str) -> bool:
+async def _asked(listener: Listener, statement: str) -> bool:
     """The database's answer. The session is ended without one: it may or may not have the lock."""
-    wire = ear.wire
+    wire = listener.wire
     try:
-        return bool(await ear.ask(statement, _SWEEPER))
+        return bool(await listener.ask(statement, _SWEEPER))
     except BaseException:
         if wire is not None:
             wire.terminate()

@@ -1,4 +1,4 @@
-"""What `bridge-server demo` does beside `dev`: it sends notifications, and has dapps call a wallet."""
+"""Notifications, and dapps that call a wallet: what `bridge-server demo` shows beside `dev`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
