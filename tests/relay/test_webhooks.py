@@ -64,8 +64,11 @@ async def test_a_webhook_that_answers_410_is_removed_from_that_session_alone(
 async def test_a_subscription_holds_for_30_days_and_ends_with_its_session(
     tmp_path: Path, receiver: WebhookReceiver
 ) -> None:
-    settings = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True, "max_topic_webhooks": 2}
-    async with running_server(tmp_path, session_ttl=90 * _DAY, **settings) as server:
+    settings: dict[str, Any] = {
+        "metrics_token": METRICS_TOKEN, "allow_private_webhooks": True,
+        "max_topic_webhooks": 2, "session_ttl": 90 * _DAY,
+    }  # fmt: skip
+    async with running_server(tmp_path, **settings) as server:
         bridge = BridgeClient(server)
         session_id = await bridge.open_session()
         for path in ("/once", "/renewed"):
