@@ -25,9 +25,9 @@ Measured = Callable[[Plan, Path, Any], Coroutine[Any, Any, list[Row]]]
 
 
 def measure_cluster(plan: Plan) -> Iterator[Row]:
-    """Wake-ups across processes, those whose ring is lost, and the rate of two processes by that of one."""
+    """Wake-ups across processes, also with the announcement lost, and the rate of two processes by one's."""
     yield from with_cluster(plan, _wake_ups)
-    yield from with_cluster(plan, _lost_rings)
+    yield from with_cluster(plan, _lost_announcements)
     yield from with_cluster(plan, _rates)
 
 
@@ -111,8 +111,8 @@ async def _latency_ms(dapp: Any, wallet: Any) -> float:
     return (await waiting - answered) * 1e3
 
 
-async def _lost_rings(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
-    """A process commits and cannot ring: the others find it by the counts of commits."""
+async def _lost_announcements(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
+    """A process commits and cannot announce it: the others find it by the counts of commits."""
     from tests.support.proxies import open_cutting_proxy  # noqa: PLC0415 - not a script's path
 
     async with open_cutting_proxy(cluster.url()) as proxy:
@@ -122,7 +122,7 @@ async def _lost_rings(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
             proxy.cut_all()
             latencies = [await _latency_ms(first, second) for _ in range(plan.sized(5, 20))]
     return [
-        row("another process, the ring lost", {"median_ms": median(latencies), "most_ms": max(latencies)})
+        row("the announcement lost", {"median_ms": median(latencies), "most_ms": max(latencies)}),
     ]
 
 

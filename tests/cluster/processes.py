@@ -26,9 +26,9 @@ from tests.support.server import ForkedServerProcess, RunningServer
 from tests.support.socket_client import Identity, IrnClient, irn_connected
 from tests.support.waiting import eventually
 
-END_EARS = """
+END_LISTENERS = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name LIKE 'bridge-server/% ear'
+WHERE datname = current_database() AND application_name LIKE 'bridge-server/% listener'
 """
 """Ends the connections that listen for other processes' events, and returns how many these were."""
 

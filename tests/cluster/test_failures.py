@@ -1,4 +1,4 @@
-"""Processes are killed or frozen, rings are lost, connections end: nothing that was answered is lost."""
+"""Processes are killed or frozen, announcements lost, connections cut: nothing that was answered is lost."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.processes import END_EARS, UNBOUNDED, ClusterProcess, processes_over
+from tests.cluster.processes import END_LISTENERS, UNBOUNDED, ClusterProcess, processes_over
 from tests.pubsub.test_v2_kills import (
     ROOM,
     talk_through_kills,
@@ -117,7 +117,7 @@ async def test_a_waiting_client_is_woken_after_a_kill_of_the_writer_and_a_cut_of
         await asyncio.to_thread(second.process.start)
         async with waiters_at(first) as sessions:
             await update(second, sessions[: WAITERS // 2])
-            assert await wire.fetchval(END_EARS) >= 2
+            assert await wire.fetchval(END_LISTENERS) >= 2
             await update(second, sessions[WAITERS // 2 :])
 
 
@@ -134,7 +134,7 @@ async def test_a_frozen_process_holds_nobody_up_for_long_and_goes_on_when_it_tha
         await ledgers[0].reaches(ledgers[0].answers + WRITES)
 
 
-async def test_a_process_that_cannot_ring_has_its_commits_found_by_the_others(
+async def test_a_process_that_cannot_announce_has_its_commits_found_by_the_others(
     url: str, tmp_path: Path
 ) -> None:
     async with open_cutting_proxy(url) as proxy:

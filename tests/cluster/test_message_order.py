@@ -1,4 +1,4 @@
-"""Messages whose order of numbers is not that of their commits, and messages whose ring is lost."""
+"""Messages whose order of numbers is not that of their commits, and messages whose announcement is lost."""
 
 import asyncio
 from collections import defaultdict
@@ -64,8 +64,8 @@ _names = count()
 
 @pytest.fixture(scope="module")
 async def proxy(postgres: PostgresServer) -> AsyncIterator[CuttingProxy]:
-    """Between the database and what the second process rings with and listens with."""
-    async with open_cutting_proxy(await postgres.database("rings")) as proxy:
+    """Between the database and what the second process announces with and listens with."""
+    async with open_cutting_proxy(await postgres.database("announcements")) as proxy:
         yield proxy
 
 
@@ -73,7 +73,7 @@ async def proxy(postgres: PostgresServer) -> AsyncIterator[CuttingProxy]:
 async def pair(
     postgres: PostgresServer, proxy: CuttingProxy, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[list[ClusterProcess]]:
-    url, folder = await postgres.database("rings"), tmp_path_factory.mktemp("rings")
+    url, folder = await postgres.database("announcements"), tmp_path_factory.mktemp("announcements")
     own = [{}, {"database_direct": proxy.url}]
     async with processes_over(url, folder, own=own, quota_exempt='["127.0.0.1/32"]') as pair:
         yield pair
@@ -81,7 +81,7 @@ async def pair(
 
 @pytest.fixture
 async def silence(pair: list[ClusterProcess], proxy: CuttingProxy) -> AsyncIterator[Callable[[], None]]:
-    """From the call to the end of the test the second process neither rings nor hears a ring."""
+    """From the call to the end of the test the second process neither sends nor receives an announcement."""
 
     def begin() -> None:
         proxy.is_refusing = True
@@ -101,7 +101,7 @@ def topics() -> list[str]:
     return [topic_of(f"topic {next(_names)}") for _ in range(3)]
 
 
-async def test_messages_on_several_topics_arrive_although_the_process_cannot_ring(
+async def test_messages_on_several_topics_arrive_although_the_process_cannot_announce(
     pair: list[ClusterProcess], silence: Callable[[], None], topics: list[str], connect: Connect
 ) -> None:
     wallet, dapp = [await connect(process) for process in pair]
@@ -164,7 +164,7 @@ async def test_messages_of_one_topic_have_numbers_in_the_order_of_their_commits(
         assert first < second
 
 
-async def test_a_receipt_counts_at_the_other_process_although_its_ring_is_lost(
+async def test_a_receipt_counts_at_the_other_process_although_its_announcement_is_lost(
     pair: list[ClusterProcess], proxy: CuttingProxy, topics: list[str], join: Join
 ) -> None:
     here, asking = pair

@@ -332,28 +332,20 @@ async def test_a_hangup_of_the_parent_reaches_every_process_and_one_that_comes_b
     assert server.ended == before + 1
 
 
-async def test_a_port_that_another_program_has_is_refused(server: Family, tmp_path: Path) -> None:
-    arguments = ("serve", "--port", server.url.rpartition(":")[2], "--processes", "2", "--data-dir", tmp_path)
-    environment = {"BRIDGE_DATABASE": server.database}
-    done = await asyncio.to_thread(run_command, *arguments, environment=environment)
-
-    assert done.exit_code == 2
-    assert "Address already in use" in done.err
-
-
-def test_processes_that_cannot_be_are_refused(tmp_path: Path) -> None:
+async def test_processes_that_cannot_be_are_refused(server: Family, tmp_path: Path) -> None:
     database = {"BRIDGE_DATABASE": "postgresql:///bridge"}
-    for environment, complaint in (
-        ({}, "processes: the file in data_dir is for one process"),
-        ({**database, "BRIDGE_TEST": "true"}, "test: tests control one process"),
+    for port, environment, complaint in (
+        (server.url.rpartition(":")[2], {"BRIDGE_DATABASE": server.database}, "Address already in use"),
+        ("0", {}, "processes: the file in data_dir is for one process"),
+        ("0", {**database, "BRIDGE_TEST": "true"}, "test: tests control one process"),
         (
-            {**database, "BRIDGE_INTERNAL_URL": "http://10.0.0.5"},
+            *("0", {**database, "BRIDGE_INTERNAL_URL": "http://10.0.0.5"}),
             "internal_url: each of the processes listens at a port of its own",
         ),
-        ({"BRIDGE_DATABASE": "postgresql:///bridge?sslmode=impossible"}, "cannot be used"),
+        ("0", {"BRIDGE_DATABASE": "postgresql:///bridge?sslmode=impossible"}, "cannot be used"),
     ):
-        arguments = ("serve", "--port", "0", "--data-dir", tmp_path / "data", "--processes", "2")
-        done = run_command(*arguments, environment=environment)
+        arguments = ("serve", "--port", port, "--data-dir", tmp_path / "data", "--processes", "2")
+        done = await asyncio.to_thread(run_command, *arguments, environment=environment)
         assert (done.exit_code, done.out, complaint in done.err) == (2, "", True), done.err
 
 

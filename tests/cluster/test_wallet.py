@@ -14,7 +14,7 @@ import pytest
 from bridge_server.kit.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet.transactions.broadcasting import ZERO_HASH
 from tests.cluster.processes import (
-    END_EARS,
+    END_LISTENERS,
     UNBOUNDED,
     ClusterProcess,
     database_of,
@@ -187,7 +187,7 @@ async def test_sends_of_one_account_have_one_nonce_each_also_after_the_connectio
         hashes = await sends(pair, SENDS)
 
         epoch = await wire.fetchval("SELECT epoch FROM roles WHERE name = 'wallet'")
-        assert await wire.fetchval(END_EARS) > 0
+        assert await wire.fetchval(END_LISTENERS) > 0
         await until_found(wire, True, "SELECT epoch > $1 FROM roles WHERE name = 'wallet'", epoch)
         await answered(*pair)
         hashes += await sends(pair, 10)

@@ -256,9 +256,7 @@ async def test_the_description_has_every_answer(schemathesis: Path, tmp_path: Pa
     async with running_server(tmp_path / "data", **settings) as server:
         world = await made_world(server)
         (tmp_path / "schemathesis.toml").write_text(configuration(world), "utf-8")
-        async with server.client.get(
-            f"{server.url}/openapi.json"
-        ) as drawn:  # the first takes longest
+        async with server.client.get(f"{server.url}/openapi.json") as drawn:  # the first takes longest
             await drawn.read()
         # All operations share 25 seconds: the phase "coverage" alone, with 2,700 requests, takes a minute.
         process = await asyncio.create_subprocess_exec(

@@ -18,7 +18,7 @@ from bridge_server.storage.postgres import connection
 from bridge_server.storage.postgres.connection import KeptConnection, connect
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.failures import LostConnectionError
-from bridge_server.storage.postgres.listening import end_silent_sessions, name_of_ear
+from bridge_server.storage.postgres.listening import end_silent_sessions, name_of_listener
 from bridge_server.storage.postgres.statements import Texts
 from tests.storage.notes import put, text_of
 from tests.storage.postgres.test_wake_ups import running
@@ -80,21 +80,21 @@ async def test_a_database_has_its_connections_again(proxy: CuttingProxy, events:
         assert await database.transaction(put("a", "text")) == await text_of(database, "a") == "text"
 
 
-async def test_an_ear_and_a_bell_go_on(proxy: CuttingProxy) -> None:
+async def test_a_listener_and_an_announcer_go_on(proxy: CuttingProxy) -> None:
     async with running(proxy.url) as process:
 
         async def is_rung() -> bool:
-            process.bell.prove()
-            return process.bell.rings > rings
+            process.announcer.prove()
+            return process.announcer.sent > announcements
 
         await process.touch(("session", "a"))
-        await eventually(lambda: process.bell.rings > 0)
-        rings = process.bell.rings
-        await hear_last_words(proxy, [process.ear.wire, process.bell._wire])
-        process.ear.check_now()
+        await eventually(lambda: process.announcer.sent > 0)
+        announcements = process.announcer.sent
+        await hear_last_words(proxy, [process.listener.wire, process.announcer._wire])
+        process.listener.check_now()
         await eventually(lambda: process.gaps > 0)
         await eventually(is_rung)
-        assert process.ear.troubles == []
+        assert process.listener.troubles == []
 
 
 async def test_a_connection_that_has_ended_before_anyone_listens_is_none(url: str) -> None:
@@ -145,7 +145,7 @@ async def test_the_ear_of_a_silent_process_and_its_transactions_are_ended_and_no
             await wire.execute(statement)
             return wire
 
-        ear = await session(name_of_ear(frozen), "SELECT pg_advisory_lock(1, 2)")
+        listener = await session(name_of_listener(frozen), "SELECT pg_advisory_lock(1, 2)")
         writing = await session(frozen, "BEGIN")
         left = [
             await session(name, statement)
@@ -154,7 +154,7 @@ async def test_the_ear_of_a_silent_process_and_its_transactions_are_ended_and_no
         async with connected(url) as wire:
             assert not await end_silent_sessions(wire, 3_600)
             assert await end_silent_sessions(wire, 0)
-            await eventually(lambda: bool(ear.is_closed() and writing.is_closed()))
+            await eventually(lambda: bool(listener.is_closed() and writing.is_closed()))
             assert await wire.fetchval("SELECT pg_try_advisory_lock(1, 2)")
             assert not await end_silent_sessions(wire, 0)
         assert [await each.fetchval("SELECT 1") for each in left] == [1, 1, 1]

@@ -194,15 +194,15 @@ async def test_a_process_that_does_not_want_the_role_leaves_it(url: str) -> None
 
 async def test_a_holder_that_was_silent_does_not_count_on_the_role_before_it_has_looked(url: str) -> None:
     async with process_on(url) as process:
-        ear, clock = process.database.ear, MovableClock()
-        assert ear is not None
-        ear._clock = clock
-        ear.check_now()
+        listener, clock = process.database.listener, MovableClock()
+        assert listener is not None
+        listener._clock = clock
+        listener.check_now()
         await until_served(process)
         clock.advance(7_500_000)
         assert (process.role.is_held, process.role.is_served) == (False, False)
 
-        ear.check_now()
+        listener.check_now()
         await until_served(process)
         assert process.opened == 1
 
@@ -287,8 +287,8 @@ async def test_sweepers_of_two_processes_take_turns(sweepers: Sequence[PostgresD
 async def test_a_process_without_connection_loses_the_hold(sweepers: Sequence[PostgresDatabase]) -> None:
     first, second = sweepers
     async with sweeper_hold(first)():
-        assert first.ear is not None
-        first.ear.wire.terminate()
+        assert first.listener is not None
+        first.listener.wire.terminate()
         await eventually(lambda: may_sweep(second))
     await eventually(lambda: may_sweep(first))
 
