@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.processes import END_LISTENERS, UNBOUNDED, ClusterProcess, processes_over
-from tests.pubsub.test_v2_kills import (
-    ROOM,
-    talk_through_kills,
-)
+from tests.pubsub.test_v2_kills import ROOM, talk_through_kills
 from tests.support.asking import METRICS_TOKEN, ask, until_waiting
 from tests.support.bridge_client import BridgeClient
 from tests.support.loads import Ledger, PatientLoad
