@@ -127,7 +127,7 @@ def enqueue(message: models.OutgoingMessage, now_ms: int) -> sql.Transaction[Non
 
 
 def enqueue_all(messages: Sequence[models.OutgoingMessage], now_ms: int) -> sql.Transaction[None]:
-    """Queue many messages, in one statement; each queue has one event."""
+    """Queue many messages, which have no signing secret of their own, in one statement."""
     if not messages:
         return
     rows = orjson.dumps([_values(message) for message in messages]).decode()

@@ -285,19 +285,20 @@ async def test_a_signal_replaces_one_process_after_another_by_the_settings_of_no
     assert not any(map(is_alive, before))
     assert (settings["cache_bytes"]["value"], len(server.pids)) == (1_000_000, 3)
     server.write(text="max_wait = wrong")
+    before_the_signal = len(server.log())
     server.process.send_signal(signal.SIGUSR1)
-    await eventually(lambda: "settings_not_taken" in server.log())
+    await eventually(lambda: "settings_not_taken" in server.log()[before_the_signal:])
 
 
 async def test_settings_with_which_no_process_starts_are_given_up_while_the_others_serve(
     server: Family,
 ) -> None:
-    first, *others = server.pids
+    (first, *others), before = server.pids, len(server.log())
     with socket.create_server(("127.0.0.1", 0)) as another:
         server.write(text=f'metrics_host = "127.0.0.1"\nmetrics_port = {another.getsockname()[1]}\n')
         server.process.send_signal(signal.SIGUSR1)
         await server.until_complete(without=[first])
-        assert "settings_not_taken" in server.log()
+        await eventually(lambda: "settings_not_taken" in server.log()[before:])
         assert set(others) < set(server.pids)
 
     server.write()
@@ -309,10 +310,13 @@ async def test_a_hangup_of_the_parent_reaches_every_process_and_one_that_comes_b
         server.write(token)
         server.process.send_signal(signal.SIGHUP)
 
+    before_the_signal = len(server.log())
     hang_up("revoked")
     for url in server.urls:
         await eventually(partial(is_told, url, "revoked"))
-    assert "needs_restart=[]" in server.log() or '"needs_restart":[]' in server.log()
+    await eventually(lambda: "needs_restart" in server.log()[before_the_signal:])
+    said = server.log()[before_the_signal:]
+    assert "needs_restart=[]" in said or '"needs_restart":[]' in said
 
     before, (first, *others) = server.ended, server.pids
     hang_up("between")
