@@ -384,9 +384,7 @@ async def test_a_process_that_cannot_start_because_of_a_setting_ends_all(
         assert "refuses the login" in server.log()
 
 
-async def test_processes_all_told_to_leave_come_back_and_the_service_manager_hears_from_the_parent_alone(
-    url: str, tmp_path: Path
-) -> None:
+async def test_the_service_manager_hears_from_the_parent_alone(url: str, tmp_path: Path) -> None:
     address, heard = tmp_path / "notify", list[bytes]()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(address))
@@ -399,24 +397,29 @@ async def test_processes_all_told_to_leave_come_back_and_the_service_manager_hea
         with family(url, tmp_path, NOTIFY_SOCKET=str(address), WATCHDOG_USEC="60000000") as server:
             await asyncio.to_thread(hear_until, b"READY=1")
             await asyncio.to_thread(hear_until, b"WATCHDOG=1")
-            before, process = server.pids, server.process
-            for pid in (*before, process.pid):  # as `systemctl kill` without --kill-whom=main
-                os.kill(pid, signal.SIGUSR1)
-
-            await server.until_complete(without=before)
-            assert process.poll() is None
-
-            def has_ended() -> bool:
-                """A stop that is repeated ends well."""
-                process.send_signal(signal.SIGTERM)
-                return process.poll() is not None
-
-            await eventually(has_ended)
-            assert process.returncode == 0
+            assert server.stop() == 0
             await asyncio.to_thread(hear_until, b"STOPPING=1")
 
     assert set(heard) == {b"READY=1", b"WATCHDOG=1", b"STOPPING=1"}
     assert heard.count(b"READY=1") == 1
+
+
+async def test_processes_that_are_all_told_to_leave_come_back_and_a_stop_that_is_repeated_ends_well(
+    url: str, tmp_path: Path
+) -> None:
+    with family(url, tmp_path) as server:
+        before, process = server.pids, server.process
+        for pid in (*before, process.pid):  # as `systemctl kill` without --kill-whom=main
+            os.kill(pid, signal.SIGUSR1)
+        await server.until_complete(without=before)
+        assert process.poll() is None
+
+        def has_ended() -> bool:
+            process.send_signal(signal.SIGTERM)
+            return process.poll() is not None
+
+        await eventually(has_ended)
+        assert process.returncode == 0
 
 
 async def test_processes_end_with_their_parent(url: str, tmp_path: Path) -> None:
