@@ -55,7 +55,7 @@ class Desk:
     async def come_to(
         self, count: int, query: str = "", path: str = OUTBOX, attempts: int | None = None
     ) -> list[dict[str, Any]]:
-        """What is listed, once it is so many, and each message has had so many attempts."""
+        """The list, once it has `count` messages, each with `attempts` attempts."""
         found: list[dict[str, Any]] = []
 
         async def enough() -> bool:

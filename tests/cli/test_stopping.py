@@ -289,7 +289,7 @@ class Rereading:
         return (await ask(self.server, method, path, headers=headers)).status
 
     async def admin_tokens(self) -> list[str]:
-        """Those of two tokens with which the admin API answers."""
+        """The tokens, of two, that the admin API accepts."""
         tokens = ("the first", "the second")
         return [token for token in tokens if await self.status("/admin/projects", token) == 200]
 

@@ -117,7 +117,7 @@ async def processes_over(
 
 
 async def once(holds: Callable[[T], bool], find: Callable[[], Awaitable[T]]) -> T:
-    """What is found, as soon as this holds of it, however long a busy process takes."""
+    """The first value of `find` for which `holds` is true, however long a busy process takes."""
     found: list[T] = []
 
     async def is_found() -> bool:

@@ -24,7 +24,7 @@ PREFIX = "bridge-test-"
 
 
 def facts(pid: int | None = None) -> dict[str, Any]:
-    """What a server of this process would write, or of another."""
+    """The facts in the file of a server with this process id, or of this process."""
     return {
         "url": "http://127.0.0.1:8080", "v07_url": "http://127.0.0.1:8080/compat/v0.7",
         "rpc_url": "http://127.0.0.1:8080/rpc", "test_token": "a-test", "admin_token": "an-admin",

@@ -169,7 +169,7 @@ def test_a_notification_that_missed_somebody_and_a_request_that_waits_are_warnin
 
 @asynccontextmanager
 async def written_lines(dev: DevServer) -> AsyncIterator[list[str]]:
-    """What the screen shows of the server's requests from now on."""
+    """The lines that the screen shows for the server's next requests."""
     written: list[str] = []
     assert dev.built.traffic is not None
     async with running(TrafficLines(dev.built.traffic, written.append, Screen()).run_forever()):

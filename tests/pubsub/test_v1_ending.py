@@ -156,7 +156,7 @@ async def test_a_long_backlog_is_sent_as_fast_as_it_is_read(tmp_path: Path) -> N
 
 
 async def test_a_stopping_server_closes_every_socket_with_a_close_frame(tmp_path: Path) -> None:
-    """It stops although some clients do not read the frame: a wait for them would have no end."""
+    """The server stops although some clients do not read the close frame: a wait for them would not end."""
     async with aiohttp.ClientSession() as client, AsyncExitStack() as stack:
         async with running_server(tmp_path) as server:
             sockets = [await stack.enter_async_context(connected(client, server.url)) for _ in range(25)]

@@ -111,7 +111,7 @@ def elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
 
 
 def found(pattern: str, page: str) -> str:
-    """What the group of the pattern matches first in the page, as a browser reads it."""
+    """The text of the first match of the pattern's group in the page, as a browser reads it."""
     match = re.search(pattern, page, re.DOTALL)
     assert match is not None, pattern
     return html.unescape(match[1])

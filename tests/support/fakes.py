@@ -1,4 +1,4 @@
-"""What the fakes of outside services share: a port, and some of the answers that a test may choose."""
+"""The base of the fake outside services: a port, and some of the answers that a test may choose."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -25,7 +25,7 @@ _PATIENCE_SECONDS = 60.0
 
 @dataclass(slots=True)
 class Content:
-    """What one client replaces again and again: `asked` was not answered yet, and may be stored or not."""
+    """A payload that one client keeps replacing. `asked` has no answer yet: it may be stored or not."""
 
     answered: str | None = None
     asked: str | None = None

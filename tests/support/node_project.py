@@ -79,7 +79,7 @@ def run_specification(
     files: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """What Playwright prints of the specifications in this folder, beside `files`. All tests must pass."""
+    """The output of Playwright for the specifications in this folder, beside `files`. All tests must pass."""
     project = NodeProject(folder, "@playwright/test", "playwright", "playwright-core", "axe-core")
     project.write({"playwright.config.js": CONFIGURATION, **(files or {})})
     page_check = Path(__file__).parent / "page_check.js"

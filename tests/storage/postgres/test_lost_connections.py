@@ -134,8 +134,8 @@ async def test_all_that_were_dropped_are_ended_not_only_the_last(url: str) -> No
         await eventually(is_ended)
 
 
-async def test_the_ear_of_a_silent_process_and_its_transactions_are_ended_and_nothing_else(url: str) -> None:
-    """They ask nothing after a statement each."""
+async def test_only_the_listener_and_transactions_of_a_silent_process_are_ended(url: str) -> None:
+    """Each session of the silent process has sent one statement and nothing since."""
     frozen, other = "bridge-server/7", "bridge-server/70"
     async with AsyncExitStack() as stack:
 
