@@ -1,8 +1,9 @@
-"""Finds what makes a test depend on the speed of the machine, and names what to do instead.
+"""Finds what makes a test depend on the speed of the machine or on private names, and says what to do.
 
 Read from the source alone: a sleep (in JavaScript, too), a look at the wall's clock, a limit below a second,
 and a condition that waits for an exact number that counts up. The tables below allow what is there for a
-reason, by file; a row that is not needed any more is a fault, too. An argument names a folder of tests.
+reason, by file; a row that is not needed any more is a fault, too. A file that reads or replaces private
+names of another module says in its docstring why no public door will do. An argument names a folder of tests.
 """
 
 import ast
@@ -65,6 +66,7 @@ LIMITS = {
     "web/test_unread.py": "the client reads nothing: the patience with it is to run out",
 }
 PASSING: dict[str, str] = {}
+_WHITE_BOX = "White-box: "
 
 _TABLES = {
     "sleep": (SLEEPS, "sleeps: wait for a condition (tests.support.waiting), an event, or move the time"),
@@ -76,6 +78,10 @@ _TABLES = {
     "passing": (
         PASSING,
         "waits for an exact number that counts up, and may be passed by: wait for `>=`",
+    ),
+    "private": (
+        {},
+        f"uses a private name: go through a public door, or say why in the docstring, after {_WHITE_BOX!r}",
     ),
 }
 
@@ -200,10 +206,34 @@ class _Reader(ast.NodeVisitor):
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 - ast's own name
 
 
+_PRIVATE = re.compile(r"(?:.*\.)?_[A-Za-z]\w*")
+_OF_PYTHON = {"os", "threading", "atexit"}
+_NAMEDTUPLES = {"_replace", "_asdict", "_fields"}
+
+
+def _private_names(module: ast.Module) -> Iterator[ast.expr]:
+    """The places that read or replace a private name which the module does not define itself."""
+    nodes = list(ast.walk(module))
+    own = {node.name for node in nodes if isinstance(node, _FUNCTIONS)}
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and _name(node.value) in ("self", "cls", "other"):
+            own.add(node.attr)
+    for node in nodes:
+        names: list[str] = []
+        if isinstance(node, ast.Attribute) and _name(node.value) not in _OF_PYTHON:
+            names = [] if node.attr in own | _NAMEDTUPLES else [node.attr]
+        elif isinstance(node, ast.Call) and _name(node.func) in ("setattr", "setitem"):
+            names = [_name(each) for each in node.args if isinstance(each, ast.Constant)]
+        if isinstance(node, ast.expr) and any(map(_PRIVATE.fullmatch, names)):
+            yield node
+
+
 def _faults(tests: Path) -> Iterator[Fault]:
     for file in sorted(tests.rglob("*.py")):
-        name = file.relative_to(tests).as_posix()
-        yield from _Reader(name, ast.parse(file.read_text("utf-8"))).faults
+        name, module = file.relative_to(tests).as_posix(), ast.parse(file.read_text("utf-8"))
+        yield from _Reader(name, module).faults
+        if _WHITE_BOX not in (ast.get_docstring(module) or ""):
+            yield from (Fault("private", name, node.lineno) for node in _private_names(module))
     for file in sorted([*tests.glob("*.js"), *tests.glob("*/*.js"), *tests.glob("*/browser/*.js")]):
         for number, line in enumerate(file.read_text("utf-8").splitlines(), start=1):
             if _SLEEP_IN_JAVASCRIPT.search(line):

@@ -1,4 +1,7 @@
-"""Fixtures that every room's tests use."""
+"""Fixtures that every room's tests use.
+
+White-box: one run has hundreds of databases at once, and the number of their connections has no setting.
+"""
 
 import gc
 from collections import Counter

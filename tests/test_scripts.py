@@ -48,7 +48,7 @@ def test_forked_workers_lose_no_result(pytester: pytest.Pytester, monkeypatch: p
     assert run.ret == pytest.ExitCode.TESTS_FAILED
 
 
-# The lint that keeps tests apart from the speed of the machine, through its command line.
+# The lint that keeps tests apart from the speed of the machine and from private names.
 
 
 def checked(folder: Path, text: str) -> tuple[int, str]:
@@ -68,6 +68,8 @@ def checked(folder: Path, text: str) -> tuple[int, str]:
         ("open_client(timeout_seconds=0.3)", "limit below a second"),
         ('serve(**{"webhook_timeout": 0.2})', "limit below a second"),
         ("await eventually(lambda: len(receiver.requests) == 3)", "counts up"),
+        ("assert not outbox.dispatcher._lanes", "private name"),
+        ('monkeypatch.setattr("bridge_server.outbox.dispatcher._PAGE", 7)', "private name"),
     ],
 )
 def test_a_fault_is_told_with_its_place_and_what_to_do(tmp_path: Path, text: str, said: str) -> None:
@@ -84,7 +86,7 @@ def test_what_holds_on_a_slow_machine_is_passed_and_a_sleep_in_javascript_is_tol
 await asyncio.sleep(0)
 await asyncio.wait_for(work, 60)
 open_client(timeout_seconds=0)
-monkeypatch.setattr(web, "_FIRST_PAUSE_SECONDS", 0.01)
+open_client(pause_seconds=0.01)
 with pytest.raises(AnswerTimeoutError):
     await dapp.approval(timeout=0.05)
 await eventually(lambda: len(receiver.requests) >= 3)

@@ -1,4 +1,7 @@
-"""Lists and streams that several processes keep, merged; white-box, since a test has one process."""
+"""Lists and streams that several processes keep, merged.
+
+White-box: a test has one process.
+"""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence

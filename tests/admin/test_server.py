@@ -1,4 +1,7 @@
-"""The server itself: figures at a glance, settings that hold now, tokens that change without a restart."""
+"""The server itself: figures at a glance, settings that hold now, tokens that change without a restart.
+
+White-box: the rows that one statement counts and the file of the kernel's figures have no setting.
+"""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,7 @@
-"""Sessions and topics: listed without their ids, shown with what happened in them, and ended."""
+"""Sessions and topics: listed without their ids, shown with what happened in them, and ended.
+
+White-box: the number of rows that one statement reads has no setting.
+"""
 
 import hashlib
 

@@ -1,4 +1,7 @@
-"""`account`: key files beside a server or without one, and a running server's accounts unlocked."""
+"""`account`: key files beside a server or without one, and a running server's accounts unlocked.
+
+White-box: the pause after a wrong passphrase has no setting, and would be slept through.
+"""
 
 import asyncio
 import json
@@ -16,7 +19,6 @@ from bridge_server.ethereum.keystore import ScryptCost, make_keystore, read_keys
 from bridge_server.ethereum.signing_key import SigningKey, personal_message_hash, recover_address
 from bridge_server.kit.testing.server import environment_without_settings
 from bridge_server.storage.data_directory import held
-from bridge_server.wallet import accounts as derivations
 from tests.cli.conftest import Invoke, Operating, SetUp
 from tests.client.gate import saying
 from tests.support.programs import fork_server
@@ -35,7 +37,7 @@ DEVELOPMENT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 @pytest.fixture(autouse=True)
 def quick_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_LIGHT_KDF", "true")
-    monkeypatch.setattr(derivations, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr("bridge_server.wallet.accounts._PAUSE_SECONDS", 0)
 
 
 @pytest.fixture

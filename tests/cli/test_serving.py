@@ -1,4 +1,7 @@
-"""A server that starts: banner, ready file, service manager, descriptors; or one line and exit code 2."""
+"""A server that starts: banner, ready file, service manager, descriptors; or one line and exit code 2.
+
+White-box: the address of the machine, which the banner shows, is another one everywhere.
+"""
 
 import json
 import os

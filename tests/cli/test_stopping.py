@@ -1,4 +1,7 @@
-"""SIGTERM, SIGINT and SIGHUP: who waits is answered, what is under way ends, and settings are read again."""
+"""SIGTERM, SIGINT and SIGHUP: who waits is answered, what is under way ends, and settings are read again.
+
+White-box: no request keeps a thread of the server busy for an hour, so a program of its own does.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,7 @@
-"""Bridges that refuse, break off, hang, lie, or do not know long polls, and how soon they are asked again."""
+"""Bridges that refuse, break off, hang, lie, or do not know long polls, and how soon they are asked again.
+
+White-box: the size of an answer that is too large for a client has no setting.
+"""
 
 import asyncio
 import logging

@@ -1,4 +1,7 @@
-"""Processes whose database is away, refuses for a while, or has another clock."""
+"""Processes whose database is away, refuses for a while, or has another clock.
+
+White-box: how long a full disk is believed and how often refusals are reported has no setting.
+"""
 
 import asyncio
 import signal

@@ -1,4 +1,7 @@
-"""The pages of settings, faults and clock; and the streams that announce what has changed on a page."""
+"""The pages of settings, faults and clock; and the streams that announce what has changed on a page.
+
+White-box: how often a stream checks its session has no setting, and would hide the sign-out.
+"""
 
 import asyncio
 import re

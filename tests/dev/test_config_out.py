@@ -1,4 +1,7 @@
-"""Files of `dev` and when they go: the file of `--config-out`, temporary directories, and signals."""
+"""Files of `dev` and when they go: the file of `--config-out`, temporary directories, and signals.
+
+White-box: a signal that ends the process at once would end the tests, so the call is replaced.
+"""
 
 import asyncio
 import os

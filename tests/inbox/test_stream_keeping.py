@@ -1,4 +1,7 @@
-"""Streams in which nothing happens, and streams whose database does not keep up."""
+"""Streams in which nothing happens, and streams whose database does not keep up.
+
+White-box: no reader sees when a stream has read the past, or that a database does not keep up.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,7 @@
-"""Messages for channels: who delivers them, how many at once, blocks, and pauses that a service asks for."""
+"""Messages for channels: who delivers them, how many at once, blocks, and pauses that a service asks for.
+
+White-box: no receiver sees that the dispatcher has nothing left to do.
+"""
 
 import asyncio
 from collections import Counter

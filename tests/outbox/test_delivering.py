@@ -1,4 +1,7 @@
-"""From the transaction that writes a message to its delivery or its end."""
+"""From the transaction that writes a message to its delivery or its end.
+
+White-box: errors of single statements come from a store of the test's own, and pauses have no setting.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeAlias

@@ -1,4 +1,7 @@
-"""No receiver waits for another, wherever they are and whatever made them known."""
+"""No receiver waits for another, wherever they are and whatever made them known.
+
+White-box: the number of queues in memory shows nowhere, and the size of a page has no setting.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

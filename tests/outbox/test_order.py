@@ -1,6 +1,6 @@
 """Which message goes next: fair turns, schedules, delays and places.
 
-These are the arithmetic under the dispatcher; no public door reaches a single step of them.
+White-box: this is the arithmetic under the dispatcher, and no public door reaches a single step of them.
 """
 
 import asyncio

@@ -1,4 +1,8 @@
-"""Generation 1.x: how sockets end, and handshakes that are none."""
+"""Generation 1.x: how sockets end, and handshakes that are none.
+
+White-box: how long the disk is waited for and a goodbye may take has no setting; aiohttp's client shows the
+headers of a handshake only inside.
+"""
 
 import asyncio
 import os

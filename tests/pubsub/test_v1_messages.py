@@ -1,4 +1,7 @@
-"""Generation 1.x: publishing, subscribing, acknowledging, and frames that are no messages."""
+"""Generation 1.x: publishing, subscribing, acknowledging, and frames that are no messages.
+
+White-box: aiohttp's client sends no broken frame, so the bytes go to its transport.
+"""
 
 import os
 from collections import Counter

@@ -1,4 +1,7 @@
-"""Generation 1.x: what waits for a subscriber, for how long, and which webhooks hear of it."""
+"""Generation 1.x: what waits for a subscriber, for how long, and which webhooks hear of it.
+
+White-box: how long a locked file is waited for has no setting.
+"""
 
 from pathlib import Path
 from typing import Any

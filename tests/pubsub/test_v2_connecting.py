@@ -1,4 +1,7 @@
-"""Generation 2.x: tokens, audiences, projects, addresses; how sockets are kept and how they end."""
+"""Generation 2.x: tokens, audiences, projects, addresses; how sockets are kept and how they end.
+
+White-box: how long a locked file is waited for and a goodbye may take has no setting.
+"""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,7 @@
-"""Generation 2.x: how much may wait, how much a client may have, and what happens to who wants more."""
+"""Generation 2.x: how much may wait, how much a client may have, and what happens to who wants more.
+
+White-box: how often the write-ahead log is copied back has no setting, and would make room.
+"""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,7 @@
-"""Generation 2.x: who is sent what, how often and until when."""
+"""Generation 2.x: who is sent what, how often and until when.
+
+White-box: what a client has two seconds for has no setting, and a busy machine needs longer.
+"""
 
 import hashlib
 from functools import partial

@@ -42,6 +42,7 @@ class Apns:
 
     service: ApnsService
     provider: ApnsProvider
+    settings: ApnsSettings
     clock: ManualClock
 
     async def push(self, token: str = APNS_TOKEN, notice: PushNotice = NOTICE) -> Outcome:
@@ -74,7 +75,7 @@ async def opened_apns(
                 timeout_seconds=30.0,
             )
             async with ApnsProvider(made, clock) as provider:
-                yield Apns(service, provider, clock)
+                yield Apns(service, provider, made, clock)
 
 
 @dataclass(frozen=True, slots=True)

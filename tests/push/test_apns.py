@@ -133,7 +133,7 @@ async def test_a_restart_beside_a_push_is_no_update_to_apple(apns: Apns) -> None
     await apns.push()
     apns.clock.advance(5 * MINUTE)
 
-    async with ApnsProvider(apns.provider._settings, apns.clock) as another:
+    async with ApnsProvider(apns.settings, apns.clock) as another:
         assert await another.push(APNS_TOKEN, NOTICE) == DELIVERED
         assert len(apns.service.provider_tokens) == 1
         apns.clock.advance(40 * MINUTE)
@@ -182,10 +182,12 @@ async def test_no_credential_shows_in_logs_reprs_or_outcomes() -> None:
         async with opened_apns() as apns:
             apns.service.script.append(refusal("InvalidProviderToken"))
             outcomes = [await apns.push(), await apns.push()]
-            token = apns.provider._tokens.current()
-            shown = f"{logs} {outcomes} {token!r} {apns.provider._settings!r} {apns.provider!r}"
+            token = ProviderTokens(KEY, "K", "T", apns.clock).current()
+            shown = f"{logs} {outcomes} {token!r} {apns.settings!r} {apns.provider!r}"
 
-    for secret in ("PRIVATE KEY", apns.service.key[40:80], token.text, APNS_TOKEN):
+    sent = apns.service.provider_tokens
+    assert sent
+    for secret in ("PRIVATE KEY", apns.service.key[40:80], token.text, APNS_TOKEN, *sent):
         assert secret not in shown
 
 

@@ -1,4 +1,7 @@
-"""The one connection to APNs: shared by all pushes, replaced when it ends, and no push is lost with it."""
+"""The one connection to APNs: shared by all pushes, replaced when it ends, and no push is lost with it.
+
+White-box: no test makes the two thousand million requests that use a connection up.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -176,21 +179,23 @@ async def test_a_huge_answer_is_cut_and_its_stream_reset(apns: Apns) -> None:
 
     def huge(service: ApnsService, stream: ServerStream) -> None:
         streams.append(stream)
-        connection = stream.connection._h2
+        connection = stream.connection.state
         connection.send_headers(stream.stream_id, [(":status", "500")])
         for _ in range(4):
             connection.send_data(stream.stream_id, b"x" * 16_383)
-        stream.connection._flush()
+        stream.connection.flush()
 
     async def has_room_for_more() -> bool:
-        return any(each.connection._h2.local_flow_control_window(each.stream_id) > 3_000 for each in streams)
+        return any(
+            each.connection.state.local_flow_control_window(each.stream_id) > 3_000 for each in streams
+        )
 
     apns.service.script.append(huge)
     push = asyncio.create_task(apns.push())
     await eventually(has_room_for_more)
     stream = streams[0]
-    stream.connection._h2.send_data(stream.stream_id, b"x" * 3_000)
-    stream.connection._flush()
+    stream.connection.state.send_data(stream.stream_id, b"x" * 3_000)
+    stream.connection.flush()
 
     assert await push == Outcome(Verdict.FAILED, "APNs answered 500", 500)
     assert await apns.push() == DELIVERED

@@ -1,4 +1,7 @@
-"""Tokens of push services: fetched from Google, or signed here and checked by another implementation."""
+"""Tokens of push services: fetched from Google, or signed here and checked by another implementation.
+
+White-box: a token's lifetime and its text in a log are asked of the object that keeps it.
+"""
 
 import asyncio
 from secrets import token_bytes

@@ -1,4 +1,7 @@
-"""A database of every driver: with the tables of `tests.storage.notes`, or with those of the rooms."""
+"""A database of every driver: with the tables of `tests.storage.notes`, or with those of the rooms.
+
+White-box: how long a lock is waited for has no setting.
+"""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""A copy of the database: whole, checked, private, and made while others write."""
+"""A copy of the database: whole, checked, private, and made while others write.
+
+White-box: another process must come between the check of a copy and its last step.
+"""
 
 import asyncio
 import os

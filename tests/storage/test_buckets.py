@@ -1,6 +1,6 @@
 """Token buckets on disk: of clients, of accounts, and those that two processes spend from.
 
-They are arithmetic in SQL, and are held against plain models.
+White-box: they are arithmetic in SQL, and are held against plain models.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The write-ahead log: copied back before it grows long, whatever else reads or writes.
 
-No client notices a checkpoint: the driver's own figures and limits tell.
+White-box: no client notices a checkpoint, so the driver's own figures and limits tell.
 """
 
 import asyncio

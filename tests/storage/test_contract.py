@@ -1,6 +1,6 @@
 """The contract of every driver: transactions are whole, durable and alone, and reads see what was answered.
 
-It has no public door of its own: rooms reach a database through it, and meet its races only by chance.
+White-box: rooms reach a database through it, and meet its races only by chance.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Every statement is one that PostgreSQL takes too, as it is written or by its override.
 
-The statements are read from the code: a request reaches few of them on both engines.
+White-box: the statements are read from the code: a request reaches few of them on both engines.
 """
 
 import ast

@@ -1,6 +1,6 @@
 """No statement of a store walks through a table that grows: both databases tell their plans.
 
-The planners are asked: a walk through a table shows to clients only once it has grown.
+White-box: a walk through a table shows to clients only once it has grown.
 """
 
 import json

@@ -1,6 +1,8 @@
 """A server whose database file is locked, gone, at its limit, or on a full disk.
 
 It says «later», serves readers, loses nothing that it answered, and recovers.
+
+White-box: how often the write-ahead log is copied back has no setting, and would make room.
 """
 
 import asyncio

@@ -40,21 +40,21 @@ class ServerStream:
 
     def respond(self, status: int, headers: dict[str, str], body: bytes) -> None:
         """Answer with at most 16,384 bytes, unless the client has reset the stream or gone."""
-        h2_connection = self.connection._h2
-        has_gone = h2_connection.state_machine.state is h2.connection.ConnectionState.CLOSED
+        state = self.connection.state
+        has_gone = state.state_machine.state is h2.connection.ConnectionState.CLOSED
         if self.connection.streams.pop(self.stream_id, None) is None or has_gone:
             return
         fields = [(":status", str(status)), *headers.items()]
-        h2_connection.send_headers(self.stream_id, fields, end_stream=not body)
+        state.send_headers(self.stream_id, fields, end_stream=not body)
         if body:
-            h2_connection.send_data(self.stream_id, body, end_stream=True)
-        self.connection._flush()
+            state.send_data(self.stream_id, body, end_stream=True)
+        self.connection.flush()
 
     def reset(self, code: int = h2.errors.ErrorCodes.INTERNAL_ERROR) -> None:
         """Reset the stream. REFUSED_STREAM means that the request was not processed."""
         if self.connection.streams.pop(self.stream_id, None) is not None:
-            self.connection._h2.reset_stream(self.stream_id, code)
-            self.connection._flush()
+            self.connection.state.reset_stream(self.stream_id, code)
+            self.connection.flush()
 
 
 class Http2ServerConnection(asyncio.Protocol):
@@ -63,7 +63,7 @@ class Http2ServerConnection(asyncio.Protocol):
     def __init__(self, handle: Callable[[ServerStream], None], max_streams: int) -> None:
         self._handle = handle
         configuration = h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
-        self._h2 = h2.connection.H2Connection(configuration)
+        self.state = h2.connection.H2Connection(configuration)
         self._max_streams = max_streams
         self.transport: asyncio.Transport | None = None
         """There is none if the TLS handshake failed."""
@@ -74,8 +74,8 @@ class Http2ServerConnection(asyncio.Protocol):
         """Announce to the client how many concurrent requests it may have."""
         if count != self._max_streams:
             self._max_streams = count
-            self._h2.update_settings({h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: count})
-            self._flush()
+            self.state.update_settings({h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: count})
+            self.flush()
 
     def go_away(self, last_stream_id: int, code: int = 0, text: bytes = b"") -> None:
         """Send GOAWAY: requests after this stream get no answer, earlier ones may get one."""
@@ -97,20 +97,20 @@ class Http2ServerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         first = {h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: self._max_streams}
-        self._h2.local_settings = h2.settings.Settings(client=False, initial_values=first)
-        self._h2.initiate_connection()
-        self._flush()
+        self.state.local_settings = h2.settings.Settings(client=False, initial_values=first)
+        self.state.initiate_connection()
+        self.flush()
 
     def data_received(self, data: bytes) -> None:
         try:
-            events = self._h2.receive_data(data)
+            events = self.state.receive_data(data)
         except h2.exceptions.ProtocolError:
-            self._flush()
+            self.flush()
             self.close()
             return
         for event in events:
             self._take(event)
-        self._flush()
+        self.flush()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.streams.clear()
@@ -123,7 +123,7 @@ class Http2ServerConnection(asyncio.Protocol):
                 headers = {str(name): str(value) for name, value in event.headers}
                 self.streams[event.stream_id] = ServerStream(self, event.stream_id, headers)
             case h2.events.DataReceived():
-                self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                self.state.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
                 if (stream := self.streams.get(event.stream_id)) is not None:
                     stream.body += event.data
             case h2.events.StreamEnded():
@@ -133,8 +133,8 @@ class Http2ServerConnection(asyncio.Protocol):
                 if (stream := self.streams.pop(event.stream_id, None)) is not None:
                     stream.was_reset = True
 
-    def _flush(self) -> None:
-        self.write(self._h2.data_to_send())
+    def flush(self) -> None:
+        self.write(self.state.data_to_send())
 
 
 _STATUSES = {

@@ -2,6 +2,8 @@
 an interpreter takes most of a second to import the program, a fork 20 ms. Its arguments are the descriptors
 of a socket with whose other end it ends, and of the socket at which it is asked. A conversation begins with
 the standard streams and a line of JSON; the answers are the process id and, at the end, the exit code.
+
+White-box: an interpreter that forks ends as another one does by private functions of its modules.
 """
 
 import atexit

@@ -1,5 +1,7 @@
 """`pytest --workers N --shuffle SEED`: tests are collected once, and forked processes run a module at a time.
 The workers of xdist would each import and collect every test, which is as much work as a tenth of the suite.
+
+White-box: pytest makes one folder for all workers only by a private name.
 """
 
 import os

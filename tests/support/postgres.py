@@ -1,6 +1,8 @@
 """A PostgreSQL server for the tests of one run, private and shared by all workers, and databases on it that
 tests use one after another. BRIDGE_TEST_POSTGRES names the URL of another one, whose user may create
 databases.
+
+White-box: what a server allows itself on PostgreSQL has no setting, and a busy machine needs longer.
 """
 
 import fcntl

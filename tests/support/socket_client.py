@@ -1,4 +1,7 @@
-"""A client of generations 1.x and 2.x as a test sees it: what it says, and what it is sent."""
+"""A client of generations 1.x and 2.x as a test sees it: what it says, and what it is sent.
+
+White-box: aiohttp's client ends no connection without a goodbye, so its transport does.
+"""
 
 from collections import deque
 from collections.abc import AsyncIterator

@@ -1,6 +1,6 @@
 """The audit log: a line for each signature before it leaves, never a secret, and read from its end.
 
-Rotation and reading by parts are tried on the log itself: over HTTP they would take thousands of requests.
+White-box: over HTTP, rotation and reading by parts would take thousands of requests.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """`POST /rpc` speaks JSON-RPC 2.0: requests, batches, notifications, errors, and turns for other requests.
 
-The turns are taken from the object that gives them out: no client sees when it had to wait.
+White-box: no client sees when it had to wait.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The node's client: its calls, its connections, and its reading of answers.
 
-It is asked for itself: over HTTP no test could say which connection a call takes.
+White-box: over HTTP no test could say which connection a call takes.
 """
 
 import asyncio

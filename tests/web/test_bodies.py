@@ -1,4 +1,7 @@
-"""Bodies and queries: how large they may be, how they are declared, and that they are strictly JSON."""
+"""Bodies and queries: how large they may be, how they are declared, and that they are strictly JSON.
+
+White-box: how long a body may take has no setting.
+"""
 
 import gzip
 import threading

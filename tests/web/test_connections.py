@@ -1,4 +1,7 @@
-"""How many connections an address may have, and how long one may say nothing."""
+"""How many connections an address may have, and how long one may say nothing.
+
+White-box: how soon refusals are reported has no setting; no aiohttp lacks the private names.
+"""
 
 import asyncio
 import socket

@@ -1,4 +1,7 @@
-"""Tokens that processes take from a shared bucket at once: they let through no more than one bucket would."""
+"""Tokens that processes take from a shared bucket at once: they let through no more than one bucket would.
+
+White-box: a lease shows to clients only as a database that is asked less often.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,7 @@
-"""Quotas per client address: how many requests and new sessions, who is counted, and what is reported."""
+"""Quotas per client address: how many requests and new sessions, who is counted, and what is reported.
+
+White-box: how often refusals are reported has no setting.
+"""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager

@@ -1,4 +1,7 @@
-"""WebSockets over aiohttp's readers of frames, and over an aiohttp without the private names."""
+"""WebSockets over aiohttp's readers of frames, and over an aiohttp without the private names.
+
+White-box: no aiohttp lacks those names, so a program of the test's own takes them away.
+"""
 
 import asyncio
 import subprocess

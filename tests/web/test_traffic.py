@@ -1,4 +1,7 @@
-"""The record of requests: its batches, its bounds, and what it leaves out."""
+"""The record of requests: its batches, its bounds, and what it leaves out.
+
+White-box: no client sees how many batches of requests are in memory.
+"""
 
 import pytest
 

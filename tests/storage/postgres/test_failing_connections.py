@@ -1,6 +1,6 @@
 """A lane when the database or the way to it fails: no answer is a guess.
 
-The driver is asked itself: no client can break a connection before its COMMIT or after it.
+White-box: no client can break a connection before its COMMIT or after it.
 """
 
 import asyncio

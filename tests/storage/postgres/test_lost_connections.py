@@ -1,6 +1,6 @@
 """Connections that end unnoticed, and what killed or frozen processes leave, are dealt with.
 
-The driver is asked itself: no client knows the moments at which a connection ends.
+White-box: no client knows the moments at which a connection ends.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Processes on one database: destinations, roles and sweeps are one process's at a time.
 
-Leases and roles are asked themselves: a server shows of them only that it works.
+White-box: a server shows of them only that it works.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Sequence

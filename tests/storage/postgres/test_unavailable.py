@@ -1,4 +1,7 @@
-"""The errors of a server whose PostgreSQL database cannot be used, at its start or later."""
+"""The errors of a server whose PostgreSQL database cannot be used, at its start or later.
+
+White-box: no machine has a server of PostgreSQL that is too old, so the oldest one is moved.
+"""
 
 import asyncio
 import socket

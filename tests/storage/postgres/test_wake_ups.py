@@ -1,6 +1,6 @@
 """Events cross from one process to another, and whatever is lost on the way shows.
 
-The driver is asked itself: a lost announcement shows to clients only as an answer that comes late.
+White-box: a lost announcement shows to clients only as an answer that comes late.
 """
 
 from collections.abc import AsyncIterator, Callable
