@@ -40,7 +40,7 @@ _TURN_SECONDS = 20.0
 _OTHER_HOST = "reach it as localhost or by its address, or name the host in rpc_hosts."
 
 
-class Admin:
+class Operator:
     """One service per subject of the admin API, over the services of the rooms."""
 
     def __init__(

@@ -77,7 +77,7 @@ def _with_operator(
     operator, pages = None, _console_pages(foundation)
     if foundation.observation is not None:
         admin = import_module("bridge_server.assembly.admin")
-        operator = admin.Admin(foundation, foundation.observation, rooms, services)
+        operator = admin.Operator(foundation, foundation.observation, rooms, services)
     dispatcher, approvals = services.dispatcher, services.wallet.approvals
     sweeper = sweeper_of(foundation, rooms)
     observing = (

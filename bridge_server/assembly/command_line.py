@@ -18,8 +18,8 @@ from bridge_server.wallet.approvals import ApprovalStore
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorServices:
-    """The services that an operator's command calls. The database is open."""
+class CommandServices:
+    """The services that a command calls. The database is open."""
 
     foundation: Foundation
     projects: Projects
@@ -36,7 +36,7 @@ class OperatorServices:
 @asynccontextmanager
 async def operations(
     settings: Settings, *, may_create: bool = True, clock: Clock | None = None
-) -> AsyncIterator[OperatorServices]:
+) -> AsyncIterator[CommandServices]:
     """Open the database beside a running server, or bring it up to date when none runs. Only with
     `may_create` it is created. Commands may write to a full one: its limit is the server's. Raises
     DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
@@ -44,11 +44,11 @@ async def operations(
     foundation = lay_foundation(settings.model_copy(update={"database_limit": None}), clock)
     services = project_services(foundation)
     async with foundation.backend.opened_for_command(may_create=may_create):
-        yield OperatorServices(foundation, *services[:3], ApprovalStore(foundation.database))
+        yield CommandServices(foundation, *services[:3], ApprovalStore(foundation.database))
 
 
 @asynccontextmanager
-async def pushing(opened: OperatorServices) -> AsyncIterator[PushServer]:
+async def pushing(opened: CommandServices) -> AsyncIterator[PushServer]:
     """Open the push providers that are configured, beside a running server's."""
     services = push_services(opened.foundation)
     async with AsyncExitStack() as stack:

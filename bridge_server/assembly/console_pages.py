@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from bridge_server.admin.traffic_records import line_fields
 from bridge_server.admin.traffic_stream import TrafficStreams
-from bridge_server.assembly.admin import Admin
+from bridge_server.assembly.admin import Operator
 from bridge_server.assembly.command_line import console_access
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.testmode import TestMode
@@ -53,7 +53,7 @@ _TOPICS: Mapping[str, Sequence[type[DomainEvent]]] = MappingProxyType(
 """The topics of changes that open pages wait for, with the events of each, if it needs any."""
 
 
-def pages_room(operator: Admin, mode: TestMode | None) -> Room:
+def pages_room(operator: Operator, mode: TestMode | None) -> Room:
     """The endpoints of every page. `mode` is test mode, if it is on."""
     foundation = operator.foundation
     settings = foundation.settings
@@ -104,7 +104,9 @@ def pages_room(operator: Admin, mode: TestMode | None) -> Room:
     )
 
 
-def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | None) -> tuple[ConsolePage, ...]:
+def _pages(
+    operator: Operator, mode: TestMode | None, streams: TrafficStreams | None
+) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
     settings, services = operator.foundation.settings, operator.services.projects
     choice = rendering.ProjectChoice(services)
@@ -138,7 +140,7 @@ def _pages(operator: Admin, mode: TestMode | None, streams: TrafficStreams | Non
     return tuple(page.page for page in pages)
 
 
-def _wallet_source(operator: Admin) -> WalletSource | None:
+def _wallet_source(operator: Operator) -> WalletSource | None:
     """Tells which process's wallet a page shows, where several share the database."""
     neighbours, role = operator.neighbours, operator.services.wallet.role
     if neighbours is None or role is None:
@@ -150,7 +152,7 @@ def _wallet_source(operator: Admin) -> WalletSource | None:
     return source
 
 
-def _page_changes(operator: Admin, mode: TestMode | None) -> rendering.PageChanges:
+def _page_changes(operator: Operator, mode: TestMode | None) -> rendering.PageChanges:
     foundation, wallet = operator.foundation, operator.services.wallet
     changes = rendering.PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
     changes.follow(foundation.events, _TOPICS, ChangedOutside)
@@ -169,7 +171,7 @@ def _bridge_url(settings: Settings) -> str | None:
     return None if settings.console_port is None else f"http://127.0.0.1:{settings.port}"
 
 
-async def _state(operator: Admin, mode: TestMode | None) -> ServerState:
+async def _state(operator: Operator, mode: TestMode | None) -> ServerState:
     foundation, services = operator.foundation, operator.services
     stock = await services.stock()
     try:

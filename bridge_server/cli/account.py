@@ -12,9 +12,9 @@ import click
 import orjson
 
 from bridge_server.admin import wallet
-from bridge_server.assembly.command_line import OperatorServices
+from bridge_server.assembly.command_line import CommandServices
 from bridge_server.assembly.wallet import wallet_accounts
-from bridge_server.cli.database_command import Operator, operator_command
+from bridge_server.cli.database_command import DatabaseCommand, database_command
 from bridge_server.cli.options import STANDARD_STREAM, CommandError, command_errors, reading, replacing
 from bridge_server.cli.output import Group, columns, table
 from bridge_server.cli.process import configure_logs, local_url
@@ -59,38 +59,38 @@ def account_group() -> None:
     """
 
 
-@operator_command(account_group.command("new"))
+@database_command(account_group.command("new"))
 @_passphrase_option
-def new_command(operator: Operator, passphrase_file: str | None) -> None:
+def new_command(command: DatabaseCommand, passphrase_file: str | None) -> None:
     """Create an account with a new key file, and print its address."""
     secret = _passphrase(passphrase_file, repeated="Repeat the passphrase")
-    _add(operator, lambda accounts: accounts.create(secret))
+    _add(command, lambda accounts: accounts.create(secret))
 
 
-@operator_command(account_group.command("list"))
-def list_command(operator: Operator) -> None:
+@database_command(account_group.command("list"))
+def list_command(command: DatabaseCommand) -> None:
     """Print the accounts of the running server, and the source of each key.
 
     If no server runs on the data directory, or it does not answer, print the accounts of the settings.
     """
-    rows = _rows_of_settings(operator)
-    url = running_url(operator.settings)
+    rows = _rows_of_settings(command)
+    url = running_url(command.settings)
     empty = (
-        f"there are no accounts in these settings, and no server runs on {operator.settings.data_dir}: "
+        f"there are no accounts in these settings, and no server runs on {command.settings.data_dir}: "
         "`account new` makes one"
     )
     if url is not None:
-        rows = _rows_of_server(operator, url, rows)
+        rows = _rows_of_server(command, url, rows)
         empty = f"the server at {url} has no accounts: `account new` makes one"
     cells = [(row["address"], row["source"], row["file"] or "-") for row in rows]
     lines = table(("account", "key", "file"), cells, empty)
-    operator.show({"accounts": [{**row, "file": row["file"] or None} for row in rows]}, lines)
+    command.show({"accounts": [{**row, "file": row["file"] or None} for row in rows]}, lines)
 
 
-@operator_command(account_group.command("import"))
+@database_command(account_group.command("import"))
 @click.argument("file", required=False, type=click.Path(allow_dash=True))
 @_passphrase_option
-def import_command(operator: Operator, file: str | None, passphrase_file: str | None) -> None:
+def import_command(command: DatabaseCommand, file: str | None, passphrase_file: str | None) -> None:
     """Import a private key in hexadecimal, or a key file of another wallet.
 
     FILE holds one or the other; the content decides. Without FILE the command asks for a private key, and
@@ -102,15 +102,15 @@ def import_command(operator: Operator, file: str | None, passphrase_file: str | 
     content = _key_or_file(file)
     if content.lstrip().startswith(b"{"):
         opening = _passphrase(passphrase_file)
-        _add(operator, lambda accounts: accounts.import_file(content, opening))
+        _add(command, lambda accounts: accounts.import_file(content, opening))
     else:
         with command_errors(keys.PrivateKeyError, about="this is neither a key file nor a private key: "):
             secret = keys.read_private_key(content.decode("ascii", errors="replace"))
         new = _passphrase(passphrase_file, repeated="Repeat the passphrase")
-        _add(operator, lambda accounts: accounts.import_key(secret, new))
+        _add(command, lambda accounts: accounts.import_key(secret, new))
 
 
-@operator_command(account_group.command("export"))
+@database_command(account_group.command("export"))
 @_address_argument
 @click.option("--raw", is_flag=True, help="Print the private key itself, in hexadecimal.")
 @click.option(
@@ -118,17 +118,21 @@ def import_command(operator: Operator, file: str | None, passphrase_file: str | 
 )
 @_passphrase_option
 def export_command(
-    operator: Operator, address: models.Address, raw: bool, output: Path | None, passphrase_file: str | None
+    command: DatabaseCommand,
+    address: models.Address,
+    raw: bool,
+    output: Path | None,
+    passphrase_file: str | None,
 ) -> None:
     """Print the key file of ADDRESS, which other wallets can import; with --raw, its private key."""
     with command_errors(errors.BridgeError):
         try:
-            content = _files(operator).read(address)
+            content = _files(command).read(address)
         except models.UnknownAccountError as error:
-            keystore = operator.settings.keystore
+            keystore = command.settings.keystore
             raise CommandError(f"there is no key file of {checksummed(address)} in {keystore}") from error
     if raw:
-        content = _raw_key(operator, address, content, _passphrase(passphrase_file))
+        content = _raw_key(command, address, content, _passphrase(passphrase_file))
     content = content.rstrip() + b"\n"
     if output is None:
         sys.stdout.buffer.write(content)
@@ -137,7 +141,7 @@ def export_command(
         stream.write(content)
 
 
-@operator_command(account_group.command("unlock"))
+@database_command(account_group.command("unlock"))
 @_address_argument
 @click.option(
     "--seconds", type=click.IntRange(0, LONGEST_UNLOCK_SECONDS), default=DEFAULT_UNLOCK_SECONDS,
@@ -146,24 +150,28 @@ def export_command(
 @click.option("--url", help="The server's URL.  [default: the server that runs on the data directory]")
 @_passphrase_option
 def unlock_command(
-    operator: Operator, address: models.Address, seconds: int, url: str | None, passphrase_file: str | None
+    command: DatabaseCommand,
+    address: models.Address,
+    seconds: int,
+    url: str | None,
+    passphrase_file: str | None,
 ) -> None:
     """Unlock ADDRESS in the running server, which then signs with it without a passphrase for a time."""
-    url = _server_url(operator.settings) if url is None else url
+    url = _server_url(command.settings) if url is None else url
     params = [address, _passphrase(passphrase_file), seconds]
-    _call_wallet(operator.settings, url, "personal_unlockAccount", params)
+    _call_wallet(command.settings, url, "personal_unlockAccount", params)
     until = f"for {seconds} seconds" if seconds else "until the server stops"
     line = f"{checksummed(address)} is unlocked {until}"
-    operator.show({"address": checksummed(address), "seconds": seconds}, [line])
+    command.show({"address": checksummed(address), "seconds": seconds}, [line])
 
 
-def _files(operator: Operator) -> KeystoreFiles:
-    configure_logs(operator.settings.log_level, operator.settings.log_format)  # KeystoreFiles logs bad files
-    return KeystoreFiles(operator.settings.keystore, clock.SystemClock())
+def _files(command: DatabaseCommand) -> KeystoreFiles:
+    configure_logs(command.settings.log_level, command.settings.log_format)  # KeystoreFiles logs bad files
+    return KeystoreFiles(command.settings.keystore, clock.SystemClock())
 
 
-def _rows_of_settings(operator: Operator) -> list[dict[str, str]]:
-    files = _files(operator)
+def _rows_of_settings(command: DatabaseCommand) -> list[dict[str, str]]:
+    files = _files(command)
 
     async def listed(accounts: Accounts) -> list[dict[str, str]]:
         rows = []
@@ -172,18 +180,18 @@ def _rows_of_settings(operator: Operator) -> list[dict[str, str]]:
             rows.append({"address": checksummed(each.address), "source": each.source.value, "file": file})
         return rows
 
-    return _run_on_accounts(operator, files, listed)
+    return _run_on_accounts(command, files, listed)
 
 
-def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -> list[dict[str, str]]:
+def _rows_of_server(command: DatabaseCommand, url: str, known: list[dict[str, str]]) -> list[dict[str, str]]:
     """The rows of the running server's accounts; `known` with a warning if it does not answer."""
     try:
-        addresses = _call_wallet(operator.settings, url, "eth_accounts", [])
+        addresses = _call_wallet(command.settings, url, "eth_accounts", [])
     except CommandError as error:
         click.echo(f"bridge-server: {error.message}; these are the accounts of the settings", err=True)
         return known
     by_address = {row["address"]: row for row in known}
-    development = development_accounts(operator.settings)
+    development = development_accounts(command.settings)
     rows = []
     for address in map(checksummed, addresses):
         source = models.AccountSource.DEVELOPMENT.value if address in development else _SOURCE_UNKNOWN_HERE
@@ -192,29 +200,29 @@ def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -
 
 
 def _run_on_accounts(
-    operator: Operator, files: KeystoreFiles, work: Callable[[Accounts], Coroutine[Any, Any, Result]]
+    command: DatabaseCommand, files: KeystoreFiles, work: Callable[[Accounts], Coroutine[Any, Any, Result]]
 ) -> Result:
-    accounts = wallet_accounts(operator.settings, files, clock.SystemClock(), secrets.IdMaker())
+    accounts = wallet_accounts(command.settings, files, clock.SystemClock(), secrets.IdMaker())
     with command_errors(errors.BridgeError):
         return asyncio.run(work(accounts))
 
 
-def _add(operator: Operator, work: Callable[[Accounts], Coroutine[Any, Any, models.Address]]) -> None:
-    files = _files(operator)
+def _add(command: DatabaseCommand, work: Callable[[Accounts], Coroutine[Any, Any, models.Address]]) -> None:
+    files = _files(command)
 
     async def added(accounts: Accounts) -> dict[str, str]:
         address = await work(accounts)
         return {"address": checksummed(address), "file": str(files.file(address))}
 
-    fields = _run_on_accounts(operator, files, added)
-    operator.show(fields, [fields["address"], f"key file: {fields['file']}"])
+    fields = _run_on_accounts(command, files, added)
+    command.show(fields, [fields["address"], f"key file: {fields['file']}"])
 
 
-def _raw_key(operator: Operator, address: models.Address, file: bytes, opening: str) -> bytes:
+def _raw_key(command: DatabaseCommand, address: models.Address, file: bytes, opening: str) -> bytes:
     about = f"the key file of {checksummed(address)} cannot be opened: "
     with command_errors(KeystoreError, CostError, about=about):
         key = hex_of(read_keystore(file).open(opening.encode(errors="surrogateescape")))
-    if operator.as_json:
+    if command.as_json:
         return orjson.dumps({"address": checksummed(address), "private_key": key})
     return key.encode()
 
@@ -317,38 +325,38 @@ def approvals_group() -> None:
     """
 
 
-@operator_command(approvals_group.command("list"))
-def list_approvals_command(operator: Operator) -> None:
+@database_command(approvals_group.command("list"))
+def list_approvals_command(command: DatabaseCommand) -> None:
     """Print the waiting requests, oldest first."""
-    waiting = _run_on_waiting(operator, lambda opened: opened.approvals.pending(opened.clock.now_ms()))
+    waiting = _run_on_waiting(command, lambda opened: opened.approvals.pending(opened.clock.now_ms()))
     lines = table(_APPROVALS_HEADER, map(_approval_row, waiting), "no request is waiting for approval")
-    operator.show({"approvals": [wallet.approval_fields(approval) for approval in waiting]}, lines)
+    command.show({"approvals": [wallet.approval_fields(approval) for approval in waiting]}, lines)
 
 
-@operator_command(approvals_group.command("show"))
+@database_command(approvals_group.command("show"))
 @click.argument("approval")
-def show_command(operator: Operator, approval: str) -> None:
+def show_command(command: DatabaseCommand, approval: str) -> None:
     """Print in words what a request would sign."""
-    found = _run_on_waiting(operator, lambda opened: _approval_named(opened, approval))
-    operator.show(wallet.approval_fields(found), columns(wallet.lines(found)))
+    found = _run_on_waiting(command, lambda opened: _approval_named(opened, approval))
+    command.show(wallet.approval_fields(found), columns(wallet.lines(found)))
 
 
-@operator_command(approvals_group.command("approve"))
+@database_command(approvals_group.command("approve"))
 @click.argument("approval")
-def approve_command(operator: Operator, approval: str) -> None:
+def approve_command(command: DatabaseCommand, approval: str) -> None:
     """Approve a request: the wallet signs it."""
-    _decide(operator, approval, models.ApprovalState.APPROVED)
+    _decide(command, approval, models.ApprovalState.APPROVED)
 
 
-@operator_command(approvals_group.command("reject"))
+@database_command(approvals_group.command("reject"))
 @click.argument("approval")
-def reject_command(operator: Operator, approval: str) -> None:
+def reject_command(command: DatabaseCommand, approval: str) -> None:
     """Reject a request: its caller gets the error 4001."""
-    _decide(operator, approval, models.ApprovalState.REJECTED)
+    _decide(command, approval, models.ApprovalState.REJECTED)
 
 
-def _decide(operator: Operator, name: str, decision: models.ApprovalState) -> None:
-    async def decide(opened: OperatorServices) -> models.ApprovalRequest:
+def _decide(command: DatabaseCommand, name: str, decision: models.ApprovalState) -> None:
+    async def decide(opened: CommandServices) -> models.ApprovalRequest:
         approval = await _approval_named(opened, name)
         is_decided = await opened.approvals.decide(approval.approval_id, decision, opened.clock.now_ms())
         approval = await opened.approvals.get(approval.approval_id) or approval
@@ -358,23 +366,23 @@ def _decide(operator: Operator, name: str, decision: models.ApprovalState) -> No
             raise CommandError(f"{approval.approval_id} is not waiting any more: it is {outcome}")
         return approval
 
-    decided = _run_on_waiting(operator, decide)
+    decided = _run_on_waiting(command, decide)
     line = f"{decided.state}: {decided.method} with {checksummed(decided.address)}"
-    operator.show(wallet.approval_fields(decided), [line])
+    command.show(wallet.approval_fields(decided), [line])
 
 
-def _run_on_waiting(operator: Operator, work: Callable[[OperatorServices], Awaitable[Result]]) -> Result:
+def _run_on_waiting(command: DatabaseCommand, work: Callable[[CommandServices], Awaitable[Result]]) -> Result:
     """Run `work`. Without a server on this database nothing could sign: every request expires first."""
 
-    async def on_waiting_requests(opened: OperatorServices) -> Result:
-        if operator.settings.database is None and not is_held(operator.settings.data_dir):
+    async def on_waiting_requests(opened: CommandServices) -> Result:
+        if command.settings.database is None and not is_held(command.settings.data_dir):
             await opened.approvals.expire_all(opened.clock.now_ms())
         return await work(opened)
 
-    return operator.run(on_waiting_requests)
+    return command.run(on_waiting_requests)
 
 
-async def _approval_named(opened: OperatorServices, name: str) -> models.ApprovalRequest:
+async def _approval_named(opened: CommandServices, name: str) -> models.ApprovalRequest:
     if len(name) < _LEAST_OF_AN_ID:
         raise CommandError(f"write at least {_LEAST_OF_AN_ID} characters of the approval's id")
     found = await opened.approvals.named(name.lower())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from bridge_server.cli.database_command import Operator, operator_command, refuse_postgresql
+from bridge_server.cli.database_command import DatabaseCommand, database_command, refuse_postgresql
 from bridge_server.cli.options import FOLDER, CommandError, command_errors
 from bridge_server.cli.output import progress_bar
 from bridge_server.kernel.clock import SystemClock
@@ -22,7 +22,7 @@ from bridge_server.storage.restore import RestoreError, restore
 _USUALLY_KEPT = 7
 
 
-@operator_command(click.command("backup"))
+@database_command(click.command("backup"))
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--dir", "directory", type=FOLDER,
@@ -36,7 +36,7 @@ _USUALLY_KEPT = 7
     "--with-keys", is_flag=True, help="With --dir: copy the wallet's key files, which are encrypted, too."
 )
 def backup_command(
-    operator: Operator, file: Path | None, directory: Path | None, keep: int | None, with_keys: bool
+    command: DatabaseCommand, file: Path | None, directory: Path | None, keep: int | None, with_keys: bool
 ) -> None:
     """Copy the database into a backup FILE.
 
@@ -47,14 +47,14 @@ def backup_command(
         raise CommandError("name the file of the copy, or with --dir the directory of backups")
     if directory is None and (keep is not None or with_keys):
         raise CommandError("--keep and --with-keys are for a directory of backups: name it with --dir")
-    refuse_postgresql(operator, "bridge-server backup", "pg_dump --format=custom --file FILE URL")
+    refuse_postgresql(command, "bridge-server backup", "pg_dump --format=custom --file FILE URL")
     with command_errors(BackupError, DataDirectoryError):
         if directory is not None:
-            _into_directory(operator, directory, keep or _USUALLY_KEPT, with_keys)
+            _into_directory(command, directory, keep or _USUALLY_KEPT, with_keys)
         elif file is not None:
-            size = backup(operator.settings.database_file, file)
-            _remember(operator.settings, file, size)
-            operator.show({"file": str(file), "bytes": size}, [f"{file}: {size} bytes, checked"])
+            size = backup(command.settings.database_file, file)
+            _remember(command.settings, file, size)
+            command.show({"file": str(file), "bytes": size}, [f"{file}: {size} bytes, checked"])
 
 
 def time_stamp() -> str:
@@ -62,8 +62,8 @@ def time_stamp() -> str:
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
-def _into_directory(operator: Operator, directory: Path, keep: int, with_keys: bool) -> None:
-    settings = operator.settings
+def _into_directory(command: DatabaseCommand, directory: Path, keep: int, with_keys: bool) -> None:
+    settings = command.settings
     keystore = settings.keystore if with_keys else None
     made = backup_into(directory, time_stamp(), settings.database_file, keep, keystore)
     _remember(settings, made.file, made.size_bytes)
@@ -78,23 +78,23 @@ def _into_directory(operator: Operator, directory: Path, keep: int, with_keys: b
         "keys": None if made.keys is None else str(made.keys),
         "removed": [str(file) for file in made.removed],
     }
-    operator.show(fields, [*lines, *(f"{file}: removed" for file in made.removed)])
+    command.show(fields, [*lines, *(f"{file}: removed" for file in made.removed)])
 
 
 def _remember(settings: Settings, file: Path, size_bytes: int) -> None:
     write_record(settings.data_dir, LastBackup(SystemClock().now_ms(), str(file.absolute()), size_bytes))
 
 
-@operator_command(click.command("restore"))
+@database_command(click.command("restore"))
 @click.argument("file", type=click.Path(path_type=Path))
-def restore_command(operator: Operator, file: Path) -> None:
+def restore_command(command: DatabaseCommand, file: Path) -> None:
     """Put the backup FILE in the database's place.
 
     The server must be stopped. FILE is checked and copied. The database that it replaces is kept beside it,
     and FILE stays as it is.
     """
-    refuse_postgresql(operator, "bridge-server restore", "pg_restore --clean --dbname URL FILE")
-    database, migrations = operator.settings.database_file, packaged_migrations()
+    refuse_postgresql(command, "bridge-server restore", "pg_restore --clean --dbname URL FILE")
+    database, migrations = command.settings.database_file, packaged_migrations()
     with command_errors(RestoreError, DataDirectoryError):
         restored = restore(file, database, time_stamp(), migrations)
     fields = {
@@ -110,41 +110,41 @@ def restore_command(operator: Operator, file: Path) -> None:
     ]  # fmt: skip
     if restored.schema < migrations[-1].version:
         lines.append("the server brings the schema up to date when it starts")
-    operator.show(fields, lines)
+    command.show(fields, lines)
 
 
 # `bridge-server copy`: everything that is in the database file, into a PostgreSQL database.
 
 
-@operator_command(click.command("copy"))
+@database_command(click.command("copy"))
 @click.option(
     "--to", "url", required=True, metavar="URL",
     help="The PostgreSQL database, as postgresql://user@host/name. It must be empty. PGPASSWORD or ~/.pgpass "
     "has its password: other users can see arguments.",
 )  # fmt: skip
-def copy_command(operator: Operator, url: str) -> None:
+def copy_command(command: DatabaseCommand, url: str) -> None:
     """Copy the database file into PostgreSQL.
 
     The server must be stopped. Everything is copied or nothing, and the rows are counted on both sides. The
     file stays as it is; key files and the audit log stay in data_dir. Afterwards start the server with
     `database` set to the URL.
     """
-    _require_possible(operator, url)
-    file, shown = operator.settings.database_file, url_without_password(url)
+    _require_possible(command, url)
+    file, shown = command.settings.database_file, url_without_password(url)
     refused = (DataDirectoryError, DatabaseRefusedError, NewerSchemaError)
     unreadable = f"the database {file} cannot be read: "
     with command_errors(*refused), command_errors(sqlite3.Error, about=unreadable):
         require_data(file)
         copying = import_module("bridge_server.storage.postgres.copying")
-        with progress_bar("copying", copying.rows_of(file), is_quiet=operator.as_json) as bar:
+        with progress_bar("copying", copying.rows_of(file), is_quiet=command.as_json) as bar:
             copied = copying.copied_to_postgres(file, url, lambda table, rows: bar.update(rows, table))
     filled = sum(1 for count in copied.values() if count)
     line = f"{sum(copied.values()):,} rows of {filled} tables copied to {shown}, and counted"
-    operator.show({"database": shown, "rows": dict(copied)}, [line])
+    command.show({"database": shown, "rows": dict(copied)}, [line])
 
 
-def _require_possible(operator: Operator, url: str) -> None:
-    settings = operator.settings
+def _require_possible(command: DatabaseCommand, url: str) -> None:
+    settings = command.settings
     if settings.database is not None:
         raise CommandError("`database` names a PostgreSQL database already: leave it out to copy the file")
     if not settings.database_file.exists():

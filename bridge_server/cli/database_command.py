@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import click
 
-from bridge_server.assembly.command_line import OperatorServices, operations
+from bridge_server.assembly.command_line import CommandServices, operations
 from bridge_server.cli import options
 from bridge_server.cli.options import CommandError, command_errors, loaded_settings
 from bridge_server.cli.output import json_option, print_result
@@ -30,13 +30,13 @@ Decorator: TypeAlias = Callable[[Callable[..., None]], click.Command]
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
-    """The operator's side of a command: the settings that name the database, and the output format."""
+class DatabaseCommand:
+    """What each command on the database has: the settings that name it, and the output format."""
 
     settings: Settings
     as_json: bool
 
-    def run(self, work: Callable[[OperatorServices], Awaitable[Result]], may_create: bool = False) -> Result:
+    def run(self, work: Callable[[CommandServices], Awaitable[Result]], may_create: bool = False) -> Result:
         """Run `work` on the database; `may_create` allows to create it. Raises CommandError with one line."""
         refused = (BridgeError, DataDirectoryError, DatabaseRefusedError, NewerSchemaError)
         unusable = f"the database {self.settings.database_name} cannot be used: "
@@ -64,7 +64,7 @@ class Operator:
         print_result(fields, lines, as_json=self.as_json)
 
 
-async def _projects_there(opened: OperatorServices) -> str:
+async def _projects_there(opened: CommandServices) -> str:
     known = [each.project.project_id for each in await opened.projects.overview(limit=_MOST_NAMED + 1)]
     if not known:
         return "there is no project of this id, nor any other: `project create NAME` makes one"
@@ -72,8 +72,8 @@ async def _projects_there(opened: OperatorServices) -> str:
     return f"there is no project of this id, but {', '.join(known[:_MOST_NAMED])}{more}"
 
 
-def operator_command(make: Decorator) -> Decorator:
-    """Make a command by click's decorator `make` with --config, --data-dir, --json; it gets an Operator."""
+def database_command(make: Decorator) -> Decorator:
+    """Make a command by click's decorator `make` with --config, --data-dir, --json: a DatabaseCommand."""
 
     def made(work: Callable[..., None]) -> click.Command:
         @wraps(work)
@@ -81,17 +81,17 @@ def operator_command(make: Decorator) -> Decorator:
             settings = loaded_settings(config_file, data_dir=data_dir).settings
             with command_errors(DataDirectoryError):
                 require_own(settings.data_dir)
-            work(Operator(settings, as_json), **others)
+            work(DatabaseCommand(settings, as_json), **others)
 
         return json_option(options.data_dir_option(options.config_option(make(run))))
 
     return made
 
 
-def refuse_postgresql(operator: Operator, command: str, instead: str) -> None:
+def refuse_postgresql(command: DatabaseCommand, name: str, instead: str) -> None:
     """Refuse a command that copies the file of an SQLite database. Raises CommandError."""
-    if operator.settings.database is not None:
+    if command.settings.database is not None:
         raise CommandError(
-            f"{command} is for a database in data_dir, and this one is PostgreSQL's: use its own programs, "
+            f"{name} is for a database in data_dir, and this one is PostgreSQL's: use its own programs, "
             f"as in {instead}; key files and audit logs in data_dir are copied as files"
         )

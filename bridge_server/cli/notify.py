@@ -12,7 +12,7 @@ import click
 
 from bridge_server.admin.projects import read_account
 from bridge_server.cli import project, running_server
-from bridge_server.cli.database_command import Operator, operator_command
+from bridge_server.cli.database_command import DatabaseCommand, database_command
 from bridge_server.cli.options import CommandError, command_errors, reading
 from bridge_server.cli.output import NoProgress, Progress, columns, progress_bar
 from bridge_server.kernel.errors import InvalidInputError
@@ -193,7 +193,7 @@ _PROJECT_ID = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
 _LONGEST_SECRET_BYTES = 4_096
 
 
-@operator_command(click.command("notify"))
+@database_command(click.command("notify"))
 @click.argument("project_id", metavar="PROJECT")
 @click.option("--type", "type_id", required=True, metavar="TYPE", help="The id of the notification type.")
 @click.option("--title", required=True, help="1 to 64 characters.")
@@ -217,7 +217,7 @@ _LONGEST_SECRET_BYTES = 4_096
     help=f"The project's secret is the first line of this file.  [default: ${PROJECT_SECRET_VARIABLE}]",
 )  # fmt: skip
 def notify_command(
-    operator: Operator, to: tuple[str, ...], to_file: str | None, to_all: bool, server: str | None,
+    command: DatabaseCommand, to: tuple[str, ...], to_file: str | None, to_all: bool, server: str | None,
     secret_file: str | None, notification_id: str | None, dry_run: bool, **content: Any,
 ) -> None:  # fmt: skip
     """Send a notification of PROJECT.
@@ -237,8 +237,8 @@ def notify_command(
         **content, to=accounts, notification_id=notification_id or IdMaker().random_uuid(), is_dry_run=dry_run
     )
     report = SendingReport(wanted)
-    _send(_walk(operator, server, secret, wanted), report, is_quiet=operator.as_json)
-    operator.show(report.fields(), report.lines())
+    _send(_walk(command, server, secret, wanted), report, is_quiet=command.as_json)
+    command.show(report.fields(), report.lines())
     if report.has_failed:
         raise SystemExit(1)
 
@@ -271,7 +271,7 @@ def _checked(account: str) -> str:
 
 
 def _walk(
-    operator: Operator, server: str | None, secret: str | None, wanted: WantedNotification
+    command: DatabaseCommand, server: str | None, secret: str | None, wanted: WantedNotification
 ) -> AsyncGenerator[NotifyProgress]:
     """The calls that send, by the way that the command can go. Raises CommandError."""
     if server is not None and secret is None:
@@ -280,15 +280,15 @@ def _walk(
             f"or set {PROJECT_SECRET_VARIABLE}"
         )
     with command_errors(ValueError, about="--server "):
-        url = running_server.running_url(operator.settings) if server is None else http_url(server)
+        url = running_server.running_url(command.settings) if server is None else http_url(server)
     if url is None:
         raise CommandError(
-            f"no server runs on {operator.settings.data_dir}: start it, name its data directory with "
+            f"no server runs on {command.settings.data_dir}: start it, name its data directory with "
             "--data-dir, or name its URL with --server"
         )
     if secret is not None:
         return by_secret(url, secret, wanted)
-    tokens = running_server.admin_tokens(operator.settings)
+    tokens = running_server.admin_tokens(command.settings)
     if not tokens:
         raise CommandError(
             "the server sends for the bearer of the project's secret or of admin_token: name the secret's "

@@ -7,10 +7,10 @@ import orjson
 
 from bridge_server.admin import outbox, projects
 from bridge_server.admin.delivery_tests import TestedWebhookAnswer, WebhookTests
-from bridge_server.assembly.command_line import OperatorServices, pushing
+from bridge_server.assembly.command_line import CommandServices, pushing
 from bridge_server.assembly.foundation import lay_foundation
 from bridge_server.cli import process, running_server
-from bridge_server.cli.database_command import Operator, operator_command
+from bridge_server.cli.database_command import DatabaseCommand, database_command
 from bridge_server.cli.options import CommandError, command_errors
 from bridge_server.cli.output import Group, columns, table
 from bridge_server.kernel.fields import http_url
@@ -40,18 +40,18 @@ def outbox_group() -> None:
     """
 
 
-@operator_command(outbox_group.command("list"))
+@database_command(outbox_group.command("list"))
 @click.option("--dead", is_flag=True, help="Only dead letters.")
 @destination_option
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="How many.")
-def list_command(operator: Operator, dead: bool, destination: str | None, limit: int) -> None:
+def list_command(command: DatabaseCommand, dead: bool, destination: str | None, limit: int) -> None:
     """Print queued messages and dead letters, newest first."""
     wanted = MessageFilter(MessageState.DEAD if dead else None, None, destination)
 
-    async def found(opened: OperatorServices) -> tuple[list[StoredMessage], int]:
+    async def found(opened: CommandServices) -> tuple[list[StoredMessage], int]:
         return await _listed(_store(opened), wanted, limit, opened.clock.now_ms()), opened.clock.now_ms()
 
-    messages, now_ms = operator.run(found)
+    messages, now_ms = command.run(found)
     is_chosen = dead or destination is not None
     rows = [
         (
@@ -62,67 +62,67 @@ def list_command(operator: Operator, dead: bool, destination: str | None, limit:
         for message in messages
     ]  # fmt: skip
     lines = table(_HEADER, rows, "the outbox has no such message" if is_chosen else "the outbox is empty")
-    operator.show({"messages": [outbox.message_fields(message, now_ms) for message in messages]}, lines)
+    command.show({"messages": [outbox.message_fields(message, now_ms) for message in messages]}, lines)
 
 
-@operator_command(outbox_group.command("show"))
+@database_command(outbox_group.command("show"))
 @click.argument("message")
-def show_command(operator: Operator, message: str) -> None:
+def show_command(command: DatabaseCommand, message: str) -> None:
     """Print one message with its headers; its body only if it is a project's event."""
 
-    async def found(opened: OperatorServices) -> outbox.WholeMessageAnswer:
+    async def found(opened: CommandServices) -> outbox.WholeMessageAnswer:
         whole, now_ms = await _store(opened).whole(*outbox.read_id(message)), opened.clock.now_ms()
         is_webhook = whole.message.channel in _WEBHOOKS
         headers = opened.foundation.webhooks.headers(whole.message, now_ms) if is_webhook else {}
         return outbox.whole_fields(whole, headers, now_ms)
 
-    fields = operator.run(found)
-    operator.show(fields, columns([(name, _cell(value)) for name, value in fields.items()]))
+    fields = command.run(found)
+    command.show(fields, columns([(name, _cell(value)) for name, value in fields.items()]))
 
 
-@operator_command(outbox_group.command("retry"))
+@database_command(outbox_group.command("retry"))
 @message_argument
 @dead_option
 @destination_option
-def retry_command(operator: Operator, message: str | None, dead: bool, destination: str | None) -> None:
+def retry_command(command: DatabaseCommand, message: str | None, dead: bool, destination: str | None) -> None:
     """Send a message now, or with --dead all dead letters. A dead letter begins its attempts anew.
 
     A running server sends it within seconds, otherwise the next server that starts.
     """
     _require_choice(message, dead, destination)
 
-    async def retry(opened: OperatorServices) -> int:
+    async def retry(opened: CommandServices) -> int:
         store, now_ms = _store(opened), opened.clock.now_ms()
         if message is None:
             return await outbox.retry_all_dead(store, destination, now_ms)
         await store.retry(*outbox.read_id(message), now_ms)
         return 1
 
-    _show_changed(operator, message, operator.run(retry), "is sent again", "are sent again")
+    _show_changed(command, message, command.run(retry), "is sent again", "are sent again")
 
 
-@operator_command(outbox_group.command("drop"))
+@database_command(outbox_group.command("drop"))
 @message_argument
 @dead_option
 @destination_option
-def drop_command(operator: Operator, message: str | None, dead: bool, destination: str | None) -> None:
+def drop_command(command: DatabaseCommand, message: str | None, dead: bool, destination: str | None) -> None:
     """Delete a message for good, or with --dead all dead letters.
 
     A message that a server is sending at this moment may still arrive.
     """
     _require_choice(message, dead, destination)
 
-    async def drop(opened: OperatorServices) -> int:
+    async def drop(opened: CommandServices) -> int:
         store = _store(opened)
         if message is None:
             return await outbox.drop_all_dead(store, destination, opened.clock.now_ms())
         await store.drop(*outbox.read_id(message))
         return 1
 
-    _show_changed(operator, message, operator.run(drop), "was dropped", "were dropped")
+    _show_changed(command, message, command.run(drop), "was dropped", "were dropped")
 
 
-def _store(opened: OperatorServices) -> MessageStore:
+def _store(opened: CommandServices) -> MessageStore:
     return MessageStore(opened.foundation.database)
 
 
@@ -143,9 +143,11 @@ def _require_choice(message: str | None, dead: bool, destination: str | None) ->
         raise CommandError("--destination chooses among dead letters: leave out the message")
 
 
-def _show_changed(operator: Operator, message: str | None, count: int, done: str, all_done: str) -> None:
+def _show_changed(
+    command: DatabaseCommand, message: str | None, count: int, done: str, all_done: str
+) -> None:
     line = f"{count:,} dead letters {all_done}" if count else "there are no such dead letters"
-    operator.show(outbox.count_fields(count), [line if message is None else f"{message} {done}"])
+    command.show(outbox.count_fields(count), [line if message is None else f"{message} {done}"])
 
 
 def _cell(value: object) -> str:
@@ -159,19 +161,19 @@ def _cell(value: object) -> str:
 webhook_group = Group("webhook", help="Test webhooks.")
 
 
-@operator_command(webhook_group.command("test"))
+@database_command(webhook_group.command("test"))
 @click.argument("url")
-def test_command(operator: Operator, url: str) -> None:
+def test_command(command: DatabaseCommand, url: str) -> None:
     """Send one signed message to URL at once, as the server would, and print its answer.
 
     The message is sent once and is not stored. The exit code is 1 if the receiver did not take it.
     """
     with command_errors(ValueError, about="URL "):
         checked = http_url(url)
-    process.configure_logs(operator.settings.log_level, operator.settings.log_format)
+    process.configure_logs(command.settings.log_level, command.settings.log_format)
 
     async def send() -> TestedWebhookAnswer:
-        foundation = lay_foundation(operator.settings)
+        foundation = lay_foundation(command.settings)
         tests = WebhookTests(foundation.webhook_sender, foundation.clock, foundation.ids, foundation.stopping)
         async with foundation.webhooks:
             return await tests.send(checked)
@@ -179,10 +181,10 @@ def test_command(operator: Operator, url: str) -> None:
     tested = asyncio.run(send())
     if tested["delivered"]:
         answer = f"answered {tested['status']} in {tested['milliseconds']:.0f} ms"
-        operator.show(tested, [f"the receiver took it and {answer}"])
+        command.show(tested, [f"the receiver took it and {answer}"])
         return
-    if operator.as_json:
-        operator.show(tested, [])
+    if command.as_json:
+        command.show(tested, [])
     else:
         click.echo(f"bridge-server: the receiver did not take it: {tested['failure']}", err=True)
     raise SystemExit(1)
@@ -191,42 +193,42 @@ def test_command(operator: Operator, url: str) -> None:
 push_group = Group("push", help="Test pushes to registered clients.")
 
 
-@operator_command(push_group.command("test"))
+@database_command(push_group.command("test"))
 @click.option("--topic", required=True, help="The topic that a client has registered with POST /new.")
-def test_push_command(operator: Operator, topic: str) -> None:
+def test_push_command(command: DatabaseCommand, topic: str) -> None:
     """Send one push to the client that is registered for a topic, and print the provider's answer.
 
     If the provider reports that the token is no longer valid, the client is unregistered, as with any push.
     """
 
-    async def send(opened: OperatorServices) -> guarded_client.Outcome:
+    async def send(opened: CommandServices) -> guarded_client.Outcome:
         async with pushing(opened) as push_server:
             try:
                 return await push_server.push(topics.Topic(topic), None)
             except ProviderFailedError as error:
                 raise CommandError(f"the provider did not take it: {error.reason}") from error
 
-    process.configure_logs(operator.settings.log_level, operator.settings.log_format)
-    status = operator.run(send).status
+    process.configure_logs(command.settings.log_level, command.settings.log_format)
+    status = command.run(send).status
     answer = "" if status is None else f" and answered {status}"
-    operator.show({"success": True, "status": status}, [f"the provider took it{answer}"])
+    command.show({"success": True, "status": status}, [f"the provider took it{answer}"])
 
 
 device_group = Group("device", help="Inspect the devices of accounts.")
 
 
-@operator_command(device_group.command("list"))
+@database_command(device_group.command("list"))
 @click.argument("account")
-def list_devices_command(operator: Operator, account: str) -> None:
+def list_devices_command(command: DatabaseCommand, account: str) -> None:
     """Print the devices of ACCOUNT (CAIP-10) and the state of deliveries to them.
 
     The addresses and tokens of the devices are not shown.
     """
 
-    async def states(opened: OperatorServices) -> list[DeviceState]:
+    async def states(opened: CommandServices) -> list[DeviceState]:
         return await opened.devices.of_account(projects.read_account(account).key)
 
-    devices = operator.run(states)
+    devices = command.run(states)
     rows = [
         (
             device.device_id, device.channel, device.state.value, str(device.queued),
@@ -237,10 +239,10 @@ def list_devices_command(operator: Operator, account: str) -> None:
     ]  # fmt: skip
     header = ("device", "channel", "state", "queued", "last delivered", "last error")
     lines = table(header, rows, f"{account} has no devices")
-    url = running_server.running_url(operator.settings)
+    url = running_server.running_url(command.settings)
     # Deliveries may also wait because no server runs, or because it reports a problem.
-    if url is not None and not operator.as_json:
+    if url is not None and not command.as_json:
         lines += running_server.troubles_of(url)
     elif url is None and any(device.queued for device in devices):
-        lines.append(f"no server runs on {operator.settings.data_dir}: queued messages wait for one")
-    operator.show(projects.devices_fields(devices), lines)
+        lines.append(f"no server runs on {command.settings.data_dir}: queued messages wait for one")
+    command.show(projects.devices_fields(devices), lines)

@@ -13,9 +13,9 @@ import click
 import orjson
 
 from bridge_server.admin import notifications, projects
-from bridge_server.assembly.command_line import OperatorServices
+from bridge_server.assembly.command_line import CommandServices
 from bridge_server.cli import options
-from bridge_server.cli.database_command import Decorator, Operator, operator_command
+from bridge_server.cli.database_command import DatabaseCommand, Decorator, database_command
 from bridge_server.cli.output import Group, columns, progress_bar, table
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.instants import rfc3339, spell_day
@@ -28,7 +28,7 @@ _SHOWN_ONCE = "The secret is not shown again: store it where the app's backend c
 
 def _project_command(group: click.Group, name: str) -> Decorator:
     project_id = click.Argument(["project_id"], metavar="PROJECT")
-    return operator_command(group.command(name, params=[project_id]))
+    return database_command(group.command(name, params=[project_id]))
 
 
 @click.group("project", cls=Group)
@@ -39,52 +39,52 @@ def project_group() -> None:
     """
 
 
-@operator_command(project_group.command("create"))
+@database_command(project_group.command("create"))
 @click.argument("name")
 @click.option("--id", "project_id", help="The project's id: a-z, 0-9 and hyphens.  [default: made from NAME]")
-def create_command(operator: Operator, name: str, project_id: str | None) -> None:
+def create_command(command: DatabaseCommand, name: str, project_id: str | None) -> None:
     """Create a project called NAME, and print its first secret, which is shown only once."""
-    project, secret = operator.run(lambda opened: opened.projects.create(name, project_id), may_create=True)
+    project, secret = command.run(lambda opened: opened.projects.create(name, project_id), may_create=True)
     lines = columns([("project", project.project_id), ("name", project.name), ("secret", secret.secret)])
-    fields = projects.new_project_fields(project, secret, operator.servers_limit)
-    operator.show(fields, [*lines, "", _SHOWN_ONCE])
+    fields = projects.new_project_fields(project, secret, command.servers_limit)
+    command.show(fields, [*lines, "", _SHOWN_ONCE])
 
 
-@operator_command(project_group.command("list"))
-def list_command(operator: Operator) -> None:
+@database_command(project_group.command("list"))
+def list_command(command: DatabaseCommand) -> None:
     """Print every project."""
-    found = operator.run(lambda opened: opened.projects.overview())
+    found = command.run(lambda opened: opened.projects.overview())
     named = [each.project for each in found]
     rows = [(each.project_id, each.name, rfc3339(each.created_at_ms)) for each in named]
     lines = table(("project", "name", "created"), rows, "there are no projects: `project create` makes one")
-    operator.show(projects.project_list_fields(found, operator.servers_limit), lines)
+    command.show(projects.project_list_fields(found, command.servers_limit), lines)
 
 
 @_project_command(project_group, "show")
-def show_command(operator: Operator, project_id: str) -> None:
+def show_command(command: DatabaseCommand, project_id: str) -> None:
     """Print a project, its notification types, its number of subscribers and the numbers of its secrets."""
-    details = operator.run(lambda opened: opened.projects.show(project_id))
-    fields = projects.details_fields(details, operator.servers_limit)
-    operator.show(fields, _describe(details, fields["account_limit"]))
+    details = command.run(lambda opened: opened.projects.show(project_id))
+    fields = projects.details_fields(details, command.servers_limit)
+    command.show(fields, _describe(details, fields["account_limit"]))
 
 
 @_project_command(project_group, "rotate-secret")
-def rotate_secret_command(operator: Operator, project_id: str) -> None:
+def rotate_secret_command(command: DatabaseCommand, project_id: str) -> None:
     """Create a second secret and print it, which is done only once.
 
     Both secrets are valid until one is revoked with revoke-secret.
     """
-    secret = operator.run(lambda opened: opened.projects.rotate_secret(project_id))
+    secret = command.run(lambda opened: opened.projects.rotate_secret(project_id))
     lines = columns([("number", str(secret.number)), ("secret", secret.secret)])
-    operator.show(projects.secret_fields(secret), [*lines, "", _SHOWN_ONCE])
+    command.show(projects.secret_fields(secret), [*lines, "", _SHOWN_ONCE])
 
 
 @_project_command(project_group, "revoke-secret")
 @click.argument("number", type=click.IntRange(1, 10**18))
-def revoke_secret_command(operator: Operator, project_id: str, number: int) -> None:
+def revoke_secret_command(command: DatabaseCommand, project_id: str, number: int) -> None:
     """Revoke the secret with this NUMBER at once; `project show` prints the numbers."""
-    operator.run(lambda opened: opened.projects.revoke_secret(project_id, number))
-    operator.show({"success": True}, [f"secret {number} is revoked"])
+    command.run(lambda opened: opened.projects.revoke_secret(project_id, number))
+    command.show({"success": True}, [f"secret {number} is revoked"])
 
 
 @_project_command(project_group, "limits")
@@ -92,7 +92,7 @@ def revoke_secret_command(operator: Operator, project_id: str, number: int) -> N
 @click.option("--burst", type=int, help="The most notifications to one account at once.")
 @click.option("--reset", is_flag=True, help="Remove the project's limit: the server's applies again.")
 def limits_command(
-    operator: Operator, project_id: str, per_hour: float | None, burst: int | None, reset: bool
+    command: DatabaseCommand, project_id: str, per_hour: float | None, burst: int | None, reset: bool
 ) -> None:
     """Print or change the rate limit of a project's notifications to one account.
 
@@ -101,21 +101,21 @@ def limits_command(
     if reset and (per_hour is not None or burst is not None):
         raise options.CommandError("--reset does not go with --per-hour or --burst")
     if reset:
-        project = operator.run(lambda opened: opened.projects.reset_account_limit(project_id))
+        project = command.run(lambda opened: opened.projects.reset_account_limit(project_id))
     elif per_hour is not None and burst is not None:
-        project = operator.run(lambda opened: opened.projects.limit_accounts(project_id, per_hour, burst))
+        project = command.run(lambda opened: opened.projects.limit_accounts(project_id, per_hour, burst))
     elif per_hour is None and burst is None:
-        project = operator.run(lambda opened: opened.projects.show(project_id)).project
+        project = command.run(lambda opened: opened.projects.show(project_id)).project
     else:
         raise options.CommandError("--per-hour and --burst go together")
-    fields = projects.account_limit_fields(project.account_limit, operator.servers_limit)
-    operator.show(fields, [_describe_limit(fields)])
+    fields = projects.account_limit_fields(project.account_limit, command.servers_limit)
+    command.show(fields, [_describe_limit(fields)])
 
 
 @_project_command(project_group, "webhook")
 @click.option("--url", help="POST every change of a subscription to this URL.")
 @click.option("--remove", is_flag=True, help="Remove the webhook.")
-def webhook_command(operator: Operator, project_id: str, url: str | None, remove: bool) -> None:
+def webhook_command(command: DatabaseCommand, project_id: str, url: str | None, remove: bool) -> None:
     """Print, set or remove the webhook that receives changes of subscriptions.
 
     --url also creates the secret that signs the webhook's messages, and prints it, which is done only once.
@@ -123,49 +123,49 @@ def webhook_command(operator: Operator, project_id: str, url: str | None, remove
     if url is not None and remove:
         raise options.CommandError("--url and --remove do not go together")
     if url is not None:
-        webhook = operator.run(lambda opened: opened.projects.set_webhook(project_id, url))
+        webhook = command.run(lambda opened: opened.projects.set_webhook(project_id, url))
         lines = columns([("webhook", webhook.url), ("signing secret", webhook.signing_secret)])
-        operator.show(projects.webhook_fields(webhook), [*lines, "", _SHOWN_ONCE])
+        command.show(projects.webhook_fields(webhook), [*lines, "", _SHOWN_ONCE])
     elif remove:
-        operator.run(lambda opened: opened.projects.remove_webhook(project_id))
-        operator.show({"success": True}, ["the webhook is removed"])
+        command.run(lambda opened: opened.projects.remove_webhook(project_id))
+        command.show({"success": True}, ["the webhook is removed"])
     else:
-        known = operator.run(lambda opened: opened.projects.show(project_id)).project.webhook
+        known = command.run(lambda opened: opened.projects.show(project_id)).project.webhook
         shown = None if known is None else known.url
-        operator.show({"url": shown}, [shown or "there is no webhook"])
+        command.show({"url": shown}, [shown or "there is no webhook"])
 
 
 @_project_command(project_group, "delete")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
-def delete_command(operator: Operator, project_id: str, yes: bool) -> None:
+def delete_command(command: DatabaseCommand, project_id: str, yes: bool) -> None:
     """Delete a project with its subscriptions, notifications and analytics.
 
     On a terminal the command asks first; elsewhere, and with --json, it needs --yes.
     """
-    if not yes and (operator.as_json or not sys.stdin.isatty()):
+    if not yes and (command.as_json or not sys.stdin.isatty()):
         raise options.CommandError("this is no terminal to ask at: add --yes to delete the project for good")
     if not yes:
-        details = operator.run(lambda opened: opened.projects.show(project_id))
+        details = command.run(lambda opened: opened.projects.show(project_id))
         click.confirm(
             f"Delete the project {project_id} ({details.project.name}), its {details.subscribers} "
             "subscriptions and everything that it sent?",
             abort=True,
         )
-    operator.run(lambda opened: opened.projects.delete(project_id))
-    operator.show({"success": True}, [f"project {project_id} is deleted"])
+    command.run(lambda opened: opened.projects.delete(project_id))
+    command.show({"success": True}, [f"project {project_id} is deleted"])
 
 
 @_project_command(project_group, "analytics")
 @click.option("--from", "first", metavar="DAY", help="The first day, such as 2026-01-31.")
 @click.option("--to", "last", metavar="DAY", help="The last day.  [default: today; the period is 30 days]")
-def analytics_command(operator: Operator, project_id: str, first: str | None, last: str | None) -> None:
+def analytics_command(command: DatabaseCommand, project_id: str, first: str | None, last: str | None) -> None:
     """Print how many notifications were sent and read, by type and by day (UTC).
 
     A read counts for the day on which the notification was sent. Notifications that mark-all-as-read marked
     do not count in the read rate.
     """
-    found = operator.run(lambda opened: opened.projects.analytics(project_id, first, last))
-    operator.show(notifications.analytics_fields(found), _describe_analytics(found))
+    found = command.run(lambda opened: opened.projects.analytics(project_id, first, last))
+    command.show(notifications.analytics_fields(found), _describe_analytics(found))
 
 
 def _describe(details: models.ProjectDetails, limit: projects.AccountLimitAnswer) -> list[str]:
@@ -217,35 +217,35 @@ type_group = Group("type", help="Manage the notification types of a project, whi
 @_project_command(type_group, "add")
 @click.argument("name")
 @click.option("--id", "type_id", help="The type's id: letters, digits and . _ -  [default: made from NAME]")
-def add_type_command(operator: Operator, project_id: str, name: str, type_id: str | None) -> None:
+def add_type_command(command: DatabaseCommand, project_id: str, name: str, type_id: str | None) -> None:
     """Add a type called NAME. At first only accounts that subscribe to all types receive it."""
-    added = operator.run(lambda opened: opened.projects.add_type(project_id, name, type_id))
-    operator.show(projects.type_fields(added), columns([("type", added.type_id), ("name", added.name)]))
+    added = command.run(lambda opened: opened.projects.add_type(project_id, name, type_id))
+    command.show(projects.type_fields(added), columns([("type", added.type_id), ("name", added.name)]))
 
 
 @_project_command(type_group, "rename")
 @_type_argument
 @click.argument("name")
-def rename_type_command(operator: Operator, project_id: str, type_id: str, name: str) -> None:
+def rename_type_command(command: DatabaseCommand, project_id: str, type_id: str, name: str) -> None:
     """Change the displayed name of a type. Its id stays."""
-    renamed = operator.run(lambda opened: opened.projects.rename_type(project_id, type_id, name))
-    operator.show(projects.type_fields(renamed), columns([("type", renamed.type_id), ("name", renamed.name)]))
+    renamed = command.run(lambda opened: opened.projects.rename_type(project_id, type_id, name))
+    command.show(projects.type_fields(renamed), columns([("type", renamed.type_id), ("name", renamed.name)]))
 
 
 @_project_command(type_group, "remove")
 @_type_argument
-def remove_type_command(operator: Operator, project_id: str, type_id: str) -> None:
+def remove_type_command(command: DatabaseCommand, project_id: str, type_id: str) -> None:
     """Remove a type, also from every subscription. Its past notifications stay in the analytics."""
-    operator.run(lambda opened: opened.projects.remove_type(project_id, type_id))
-    operator.show({"success": True}, [f"type {type_id} is removed"])
+    command.run(lambda opened: opened.projects.remove_type(project_id, type_id))
+    command.show({"success": True}, [f"type {type_id} is removed"])
 
 
 @_project_command(type_group, "list")
-def list_types_command(operator: Operator, project_id: str) -> None:
+def list_types_command(command: DatabaseCommand, project_id: str) -> None:
     """Print the types of a project."""
-    types = operator.run(lambda opened: opened.projects.types(project_id))
+    types = command.run(lambda opened: opened.projects.types(project_id))
     rows = [(kind.type_id, kind.name, rfc3339(kind.created_at_ms)) for kind in types]
-    operator.show(projects.type_list_fields(types), table(("type", "name", "created"), rows, _NO_TYPES))
+    command.show(projects.type_list_fields(types), table(("type", "name", "created"), rows, _NO_TYPES))
 
 
 project_group.add_command(type_group)
@@ -315,7 +315,7 @@ subscriber_group = Group(
 
 
 @_project_command(subscriber_group, "list")
-def list_subscribers_command(operator: Operator, project_id: str) -> None:
+def list_subscribers_command(command: DatabaseCommand, project_id: str) -> None:
     """Print the subscribers of a project and their notification types.
 
     With --json: JSON Lines, one object per subscriber.
@@ -328,8 +328,8 @@ def list_subscribers_command(operator: Operator, project_id: str) -> None:
         rows = [(subscription.account, ", ".join(subscription.types) or "-") for subscription in page]
         return "".join(f"{line}\n" for line in columns(rows)).encode()
 
-    written = _write_pages(operator, project_id, sys.stdout.buffer, as_json if operator.as_json else as_text)
-    if not written and not operator.as_json:
+    written = _write_pages(command, project_id, sys.stdout.buffer, as_json if command.as_json else as_text)
+    if not written and not command.as_json:
         click.echo("this project has no subscribers")
 
 
@@ -339,7 +339,7 @@ def list_subscribers_command(operator: Operator, project_id: str) -> None:
     "--type", "types", metavar="TYPE", multiple=True, help="The id of a notification type; repeatable."
 )
 def add_subscriber_command(
-    operator: Operator, project_id: str, accounts: tuple[str, ...], types: tuple[str, ...]
+    command: DatabaseCommand, project_id: str, accounts: tuple[str, ...], types: tuple[str, ...]
 ) -> None:
     """Subscribe accounts (CAIP-10), or change their types.
 
@@ -347,7 +347,7 @@ def add_subscriber_command(
     """
     chosen = tuple(map(TypeId, types)) or None
 
-    async def add(opened: OperatorServices) -> Counts:
+    async def add(opened: CommandServices) -> Counts:
         wanted = [NewSubscription(projects.read_account(account), chosen) for account in accounts]
         await _require_types(opened, project_id, [(each, None) for each in chosen or ()])
         counts = Counts()
@@ -355,29 +355,29 @@ def add_subscriber_command(
             counts.update(await _subscribe(opened, project_id, some))
         return counts
 
-    _tell_counts(operator, operator.run(add))
+    _tell_counts(command, command.run(add))
 
 
 @_project_command(subscriber_group, "remove")
 @_accounts_argument
-def remove_subscriber_command(operator: Operator, project_id: str, accounts: tuple[str, ...]) -> None:
+def remove_subscriber_command(command: DatabaseCommand, project_id: str, accounts: tuple[str, ...]) -> None:
     """Unsubscribe accounts (CAIP-10)."""
 
-    async def remove(opened: OperatorServices) -> tuple[int, int]:
+    async def remove(opened: CommandServices) -> tuple[int, int]:
         keys = list(dict.fromkeys(projects.read_account(account).key for account in accounts))
         removed = 0
         for some in _slices(keys):
             removed += await opened.subscriptions.unsubscribe(project_id, some)
         return removed, len(keys) - removed
 
-    removed, unknown = operator.run(remove)
+    removed, unknown = command.run(remove)
     line = f"{removed} unsubscribed, {unknown} not subscribed before"
-    operator.show({"unsubscribed": removed, "not_subscribed": unknown}, [line])
+    command.show({"unsubscribed": removed, "not_subscribed": unknown}, [line])
 
 
 @_project_command(subscriber_group, "export")
 @_file_argument
-def export_command(operator: Operator, project_id: str, file: str) -> None:
+def export_command(command: DatabaseCommand, project_id: str, file: str) -> None:
     """Write the subscribers to FILE (default: standard output) as JSON Lines for `subscriber import`.
 
     FILE is replaced when the export is complete. With --json and FILE, the number is printed as JSON.
@@ -389,17 +389,17 @@ def export_command(operator: Operator, project_id: str, file: str) -> None:
         return b"".join(_line({"account": each.account, **types}) for each, types in named)
 
     if file == options.STANDARD_STREAM:
-        _write_pages(operator, project_id, sys.stdout.buffer, as_lines)
+        _write_pages(command, project_id, sys.stdout.buffer, as_lines)
         return
     with options.replacing(Path(file)) as stream:
-        written = _write_pages(operator, project_id, stream, as_lines, has_bar=not operator.as_json)
+        written = _write_pages(command, project_id, stream, as_lines, has_bar=not command.as_json)
     name = click.format_filename(file)
-    operator.show({"file": name, "subscribers": written}, [f"{name}: {written} subscribers"])
+    command.show({"file": name, "subscribers": written}, [f"{name}: {written} subscribers"])
 
 
 @_project_command(subscriber_group, "import")
 @_file_argument
-def import_command(operator: Operator, project_id: str, file: str) -> None:
+def import_command(command: DatabaseCommand, project_id: str, file: str) -> None:
     """Subscribe the accounts that are listed in FILE (default: standard input).
 
     A line is an account id (CAIP-10), or a JSON object with account and notification_types; without
@@ -407,14 +407,14 @@ def import_command(operator: Operator, project_id: str, file: str) -> None:
     time. The first invalid line ends the import, and its number is printed. An import can be repeated.
     """
     with options.reading(file) as stream:
-        size, quiet = options.regular_size(stream), operator.as_json
+        size, quiet = options.regular_size(stream), command.as_json
         with progress_bar("Importing", size, least_steps=_BYTES_OF_A_STEP, is_quiet=quiet) as bar:
             entries = read_entries(stream, bar.update)
-            counts = operator.run(lambda opened: _import(opened, project_id, entries))
-    _tell_counts(operator, counts)
+            counts = command.run(lambda opened: _import(opened, project_id, entries))
+    _tell_counts(command, counts)
 
 
-async def _import(opened: OperatorServices, project_id: str, entries: Iterator[SubscriberEntry]) -> Counts:
+async def _import(opened: CommandServices, project_id: str, entries: Iterator[SubscriberEntry]) -> Counts:
     await opened.projects.types(project_id)  # fails before the file is read if there is no project
     counts = Counts()
     try:
@@ -431,12 +431,12 @@ async def _import(opened: OperatorServices, project_id: str, entries: Iterator[S
     return counts
 
 
-async def _subscribe(opened: OperatorServices, project_id: str, wanted: Sequence[NewSubscription]) -> Counts:
+async def _subscribe(opened: CommandServices, project_id: str, wanted: Sequence[NewSubscription]) -> Counts:
     return Counts(change for _, change in await opened.subscriptions.subscribe_all(project_id, wanted))
 
 
 async def _require_types(
-    opened: OperatorServices, project_id: str, wanted: Iterable[tuple[TypeId, int | None]]
+    opened: CommandServices, project_id: str, wanted: Iterable[tuple[TypeId, int | None]]
 ) -> None:
     """Raise CommandError for a type that the project lacks: LineError if a line of a file names it."""
     known = [kind.type_id for kind in await opened.projects.types(project_id)]
@@ -446,11 +446,11 @@ async def _require_types(
             raise options.CommandError(fault) if line is None else LineError(line, fault)
 
 
-def _tell_counts(operator: Operator, counts: Counts) -> None:
+def _tell_counts(command: DatabaseCommand, counts: Counts) -> None:
     subscribed, updated = counts[SubscriptionChange.SUBSCRIBED], counts[SubscriptionChange.UPDATED]
     unchanged = counts[None]
     fields = {"subscribed": subscribed, "updated": updated, "unchanged": unchanged}
-    operator.show(fields, [", ".join(f"{count} {name}" for name, count in fields.items())])
+    command.show(fields, [", ".join(f"{count} {name}" for name, count in fields.items())])
 
 
 def _slices(things: Iterable[Any]) -> Iterator[list[Any]]:
@@ -460,11 +460,11 @@ def _slices(things: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _write_pages(
-    operator: Operator, project_id: str, stream: BinaryIO, spell: _Spell, *, has_bar: bool = False
+    command: DatabaseCommand, project_id: str, stream: BinaryIO, spell: _Spell, *, has_bar: bool = False
 ) -> int:
     """Write every subscription, a page at a time; returns how many."""
 
-    async def write(opened: OperatorServices) -> int:
+    async def write(opened: CommandServices) -> int:
         written, total = 0, (await opened.projects.show(project_id)).subscribers
         after = ""
         with progress_bar("Exporting", total, is_quiet=not has_bar) as bar:
@@ -476,4 +476,4 @@ def _write_pages(
         stream.flush()
         return written
 
-    return operator.run(write)
+    return command.run(write)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from bridge_server.assembly.command_line import console_access
-from bridge_server.cli.database_command import Operator, operator_command
+from bridge_server.cli.database_command import DatabaseCommand, database_command
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.output import columns, duration_text, size_text, table
 from bridge_server.cli.running_server import CONSOLE_URL, ask_server, running_url
@@ -22,26 +22,26 @@ from bridge_server.web.recorder import ORDERS
 _WATCH_SECONDS = 2.0
 
 
-@operator_command(click.command("stats"))
+@database_command(click.command("stats"))
 @click.option("--watch", is_flag=True, help="Print the figures again every two seconds, until Ctrl-C.")
-def stats_command(operator: Operator, watch: bool) -> None:
+def stats_command(command: DatabaseCommand, watch: bool) -> None:
     """Print the figures of the running server.
 
     They are sessions, calls, outbox, pushes, memory, disk and clients. The figures are in the server's
     memory: it answers them to the bearer of admin_token.
     """
-    _print_stats(operator, clears=watch)
+    _print_stats(command, clears=watch)
     with suppress(KeyboardInterrupt):
         while watch:
             time.sleep(_WATCH_SECONDS)
-            _print_stats(operator, clears=True)
+            _print_stats(command, clears=True)
 
 
-def _print_stats(operator: Operator, *, clears: bool) -> None:
-    stats = ask_server(operator.settings, "/admin/stats")
-    if clears and not operator.as_json and sys.stdout.isatty():
+def _print_stats(command: DatabaseCommand, *, clears: bool) -> None:
+    stats = ask_server(command.settings, "/admin/stats")
+    if clears and not command.as_json and sys.stdout.isatty():
         click.clear()
-    operator.show(stats, stats_lines(stats))
+    command.show(stats, stats_lines(stats))
     sys.stdout.flush()
 
 
@@ -87,7 +87,7 @@ _REQUESTS = "requests"
 _CLIENTS_HEADER = ("client", _REQUESTS, "refused", "sessions", "sockets", "waits", "bytes", "refused by")
 
 
-@operator_command(click.command("clients"))
+@database_command(click.command("clients"))
 @click.option(
     "--by", type=click.Choice(ORDERS), default=_REQUESTS, show_default=True, help="The figure to sort by."
 )
@@ -96,17 +96,17 @@ _CLIENTS_HEADER = ("client", _REQUESTS, "refused", "sessions", "sockets", "waits
     help="How far back: 5m to 1h, or start for everything since the server's start.",
 )  # fmt: skip
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
-def clients_command(operator: Operator, by: str, last: str, limit: int) -> None:
+def clients_command(command: DatabaseCommand, by: str, last: str, limit: int) -> None:
     """Print the heaviest clients of the server.
 
     A client is an address, or the /64 of an IPv6 address. The figures are in the server's memory: it answers
     them to the bearer of admin_token.
     """
     query = {"by": by, "last": last, "limit": str(limit)}
-    fields = ask_server(operator.settings, "/admin/clients", query)
+    fields = ask_server(command.settings, "/admin/clients", query)
     missing = [f"without {name}, which {fault}" for name, fault in _missing(fields)]
     shown: dict[str, Any] = {name: fields[name] for name in ("clients", "processes") if name in fields}
-    operator.show(shown, [*client_lines(fields["clients"], by), *missing])
+    command.show(shown, [*client_lines(fields["clients"], by), *missing])
 
 
 def _missing(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -134,19 +134,19 @@ def client_lines(clients: Sequence[Mapping[str, Any]], by: str = _REQUESTS) -> l
 _PROCESSES_HEADER = ("number", "state", "started", "seen", "version", "url", "wallet")
 
 
-@operator_command(click.command("processes"))
-def processes_command(operator: Operator) -> None:
+@database_command(click.command("processes"))
+def processes_command(command: DatabaseCommand) -> None:
     """List the servers on the PostgreSQL database.
 
     Servers that have stopped within ten minutes are listed, too. A server that is silent has crashed, is
     frozen, or does not reach the database.
     """
-    if operator.settings.database is None:
+    if command.settings.database is None:
         raise CommandError(
             "the database is a file in data_dir, which one process uses: several share a PostgreSQL "
             "database, which `database` names"
         )
-    found = operator.run(lambda opened: opened.foundation.backend.processes())
+    found = command.run(lambda opened: opened.foundation.backend.processes())
     rows = [
         (
             str(each.number), each.state, _started(each) or "-",
@@ -163,7 +163,7 @@ def processes_command(operator: Operator) -> None:
         }
         for each in found
     ]  # fmt: skip
-    operator.show({"processes": fields}, table(_PROCESSES_HEADER, rows, "no server uses the database"))
+    command.show({"processes": fields}, table(_PROCESSES_HEADER, rows, "no server uses the database"))
 
 
 def _started(process: Process) -> str | None:
@@ -173,31 +173,31 @@ def _started(process: Process) -> str | None:
 # `bridge-server console`: a link that signs in, and its opening in the browser.
 
 
-@operator_command(click.command("console"))
+@database_command(click.command("console"))
 @click.option("--sign-out", is_flag=True, help="End every session and every link that was not opened.")
-def console_command(operator: Operator, sign_out: bool) -> None:
+def console_command(command: DatabaseCommand, sign_out: bool) -> None:
     """Print a link that signs in to the console.
 
     It leads to the console of the running server, and works once, within 5 minutes. The sign-in lasts 12
     hours.
     """
     if sign_out:
-        ended = operator.run(lambda opened: console_access(opened.foundation).store.sign_out_all())
-        operator.show({"signed_out": ended}, [f"{ended} sessions are ended"])
+        ended = command.run(lambda opened: console_access(opened.foundation).store.sign_out_all())
+        command.show({"signed_out": ended}, [f"{ended} sessions are ended"])
         return
-    url = running_url(operator.settings, CONSOLE_URL)
-    if url is None and running_url(operator.settings) is None:
+    url = running_url(command.settings, CONSOLE_URL)
+    if url is None and running_url(command.settings) is None:
         raise CommandError(
-            f"no server runs on {operator.settings.data_dir}: start it with the setting console=on "
+            f"no server runs on {command.settings.data_dir}: start it with the setting console=on "
             "(BRIDGE_CONSOLE=on)"
         )
     if url is None:
         raise CommandError(
             "the running server has no console: set console=on (BRIDGE_CONSOLE=on), and restart it"
         )
-    token = operator.run(lambda opened: console_access(opened.foundation).new_link())
+    token = command.run(lambda opened: console_access(opened.foundation).new_link())
     link = sign_in_link(url, token)
-    operator.show({"link": link}, [link])
+    command.show({"link": link}, [link])
 
 
 def sign_in_link(console: str, token: str) -> str:

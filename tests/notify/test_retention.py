@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from bridge_server.assembly.command_line import OperatorServices
+from bridge_server.assembly.command_line import CommandServices
 from bridge_server.inbox.models import ReadBy
 from bridge_server.inbox.store import InboxStore
 from bridge_server.kernel.events import Events
@@ -56,7 +56,7 @@ class Room:
     clock: ManualClock
     database: SqliteDatabase
     publishing: Notifications
-    operator: OperatorServices
+    operator: CommandServices
     publisher: Publisher
 
     @property
@@ -136,7 +136,7 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
         yield Room(clock, database, publishing, operator, await create(operator, "App", A, B, C, D))
 
 
-async def create(operator: OperatorServices, name: str, *subscribed: str) -> Publisher:
+async def create(operator: CommandServices, name: str, *subscribed: str) -> Publisher:
     """A project with a type, to which these accounts are subscribed."""
     project, secret = await operator.projects.create(name)
     await operator.projects.add_type(project.project_id, "News", NEWS)

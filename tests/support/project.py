@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from bridge_server.assembly.command_line import OperatorServices, operations
+from bridge_server.assembly.command_line import CommandServices, operations
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NewSubscription, TypeId
@@ -28,7 +28,7 @@ def accounts(count: int, first: int = 1) -> list[str]:
     return [account(number) for number in range(first, first + count)]
 
 
-def operator_beside(settings: Settings, clock: Clock) -> AbstractAsyncContextManager[OperatorServices]:
+def operator_beside(settings: Settings, clock: Clock) -> AbstractAsyncContextManager[CommandServices]:
     """An operator on the database of a server that may run, by its clock."""
     return operations(beside(settings), clock=clock)
 
@@ -39,7 +39,7 @@ def beside(settings: Settings) -> Settings:
 
 
 async def subscribe(
-    operator: OperatorServices, project_id: str, wanted: Iterable[str], types: Sequence[str] | None = None
+    operator: CommandServices, project_id: str, wanted: Iterable[str], types: Sequence[str] | None = None
 ) -> None:
     chosen = None if types is None else tuple(TypeId(type_id) for type_id in types)
     new = [NewSubscription(parse_account(account_id), chosen) for account_id in wanted]
@@ -55,7 +55,7 @@ async def project_with_subscribers(settings: Settings, count: int) -> str:
     return secret.secret
 
 
-async def unsubscribe(operator: OperatorServices, project_id: str, *gone: str) -> int:
+async def unsubscribe(operator: CommandServices, project_id: str, *gone: str) -> int:
     keys = [parse_account(account_id).key for account_id in gone]
     return await operator.subscriptions.unsubscribe(project_id, keys)
 
@@ -64,7 +64,7 @@ async def unsubscribe(operator: OperatorServices, project_id: str, *gone: str) -
 class App(ServerClient):
     """A project's backend, and what its operator and its subscribers do meanwhile."""
 
-    operator: OperatorServices
+    operator: CommandServices
     project_id: str
     secret: str
 
@@ -122,7 +122,7 @@ def a_notification(**content: Any) -> dict[str, Any]:
 
 
 async def create_app(
-    server: RunningServer, operator: OperatorServices, name: str = "App", project_id: str | None = None
+    server: RunningServer, operator: CommandServices, name: str = "App", project_id: str | None = None
 ) -> App:
     project, secret = await operator.projects.create(name, project_id)
     for type_id in (NEWS, OFFERS):

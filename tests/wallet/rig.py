@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from bridge_server.assembly.command_line import OperatorServices, operations
+from bridge_server.assembly.command_line import CommandServices, operations
 from bridge_server.assembly.foundation import lay_foundation
 from bridge_server.assembly.wallet import AssembledWallet, assembled_wallet
 from bridge_server.ethereum.address import hex_of
@@ -162,7 +162,7 @@ class Desk:
 
     server: RunningServer
     rpc: RpcClient
-    opened: OperatorServices
+    opened: CommandServices
 
     def asks(self, method: str, *params: Any) -> "asyncio.Task[Any]":
         """A client that waits for its answer."""
