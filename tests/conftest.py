@@ -16,6 +16,7 @@ from pytest_aiohttp.plugin import AiohttpServer
 
 from tests.support.clock import PassTime, moving
 from tests.support.engines import Databases, release_databases, use
+from tests.support.fork_server import wait_long
 from tests.support.needs import SLOW
 from tests.support.postgres import (
     HAS_POSTGRES,
@@ -25,7 +26,6 @@ from tests.support.postgres import (
     needs_postgres,
     postgres_server,
     pytest_runtest_makereport,
-    wait_long,
 )
 from tests.support.postgres_cluster import PostgresCluster, programs
 from tests.support.programs import close_fork_server, fork_server
@@ -175,7 +175,7 @@ async def cluster(_made_cluster: PostgresCluster) -> PostgresCluster:
 def engine(request: pytest.FixtureRequest) -> Iterator[None]:
     """The databases of the servers that tests start."""
     with pytest.MonkeyPatch.context() as patch:
-        wait_long(patch)
+        wait_long()
         if request.config.getoption("--engine") == "sqlite":
             yield
             return

@@ -3,7 +3,7 @@ an interpreter takes most of a second to import the program, a fork 20 ms. Its a
 of a socket with whose other end it ends, and of the socket at which it is asked. A conversation begins with
 the standard streams and a line of JSON; the answers are the process id and, at the end, the exit code.
 
-White-box: an interpreter that forks ends as another one does by private functions of its modules.
+White-box: what a server allows itself on PostgreSQL has no setting.
 """
 
 import atexit
@@ -38,9 +38,11 @@ def main() -> None:
     """Fork until nobody can ask any more. In each forked process, run the command."""
     for name in _LOADED:
         import_module(f"bridge_server.{name}")
-    for name in ("bridge_server.assembly.postgres", "uvloop"):
-        with suppress(ImportError):  # an extra that is not installed
-            import_module(name)
+    with suppress(ImportError):  # an extra that is not installed
+        import_module("uvloop")
+    with suppress(ImportError):
+        import_module("bridge_server.assembly.postgres")
+        wait_long()
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     life, listening = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
@@ -54,6 +56,17 @@ def main() -> None:
             _end(end.code or 0)
         raise
     _end(0)
+
+
+def wait_long() -> None:
+    """Have servers of this process wait for PostgreSQL for a minute: they give up after 2 s to 20 s, which a
+    busy machine may need.
+    """
+    from bridge_server.storage.postgres import connection, listening  # noqa: PLC0415 - of an extra
+
+    for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
+        connection._SETTINGS[name] = "60s"
+    connection.EXCHANGE_SECONDS = listening._EXCHANGE_SECONDS = 60.0
 
 
 def _end(code: int) -> None:

@@ -1,8 +1,6 @@
 """A PostgreSQL server for the tests of one run, private and shared by all workers, and databases on it that
 tests use one after another. BRIDGE_TEST_POSTGRES names the URL of another one, whose user may create
 databases.
-
-White-box: what a server allows itself on PostgreSQL has no setting, and a busy machine needs longer.
 """
 
 import fcntl
@@ -16,7 +14,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from bridge_server.kit.fixtures.background_loop import BackgroundLoop
-from bridge_server.storage.postgres import connection, listening
 from tests.support.postgres_cluster import PostgresCluster, programs
 from tests.support.programs import WORKER
 from tests.support.waiting import eventually
@@ -32,14 +29,6 @@ _INSTALL = (
 )
 
 needs_postgres = pytest.mark.skipif(not HAS_POSTGRES, reason=_LEFT_OUT if _IS_LEFT_OUT else _INSTALL)
-
-
-def wait_long(patch: pytest.MonkeyPatch) -> None:
-    """Have servers wait for a minute: they give up after 2 s or 20 s, which a busy machine may need."""
-    for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
-        patch.setitem(connection._SETTINGS, name, "60s")
-    patch.setattr(connection, "EXCHANGE_SECONDS", 60.0)
-    patch.setattr(listening, "_EXCHANGE_SECONDS", 60.0)
 
 
 _TEMPLATE = "rooms"
