@@ -130,7 +130,8 @@ async def test_the_command_reads_uris_from_standard_input(relay: RunningServer) 
     (["--rules", "/no/such/file"], "cannot be read"),
     (["https://example.org"], "the URI cannot be used: A pairing URI begins with"),
     (["wc:abc@3?key=00"], "the URI cannot be used: The URI is of no known generation"),
-    (["wc:" + "0" * 64 + "@2?relay-protocol=irn&symKey=" + "0" * 64], "the URI cannot be used:"),
+    (["--relay-url", "http://relay.example", f"wc:{'0' * 64}@2?relay-protocol=irn&symKey={'0' * 64}"],
+     "the URI cannot be used: The topic must be the SHA-256 of symKey"),
 ])  # fmt: skip
 def test_an_error_of_usage_is_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:
     assert said in usage_error(*arguments)
