@@ -75,13 +75,16 @@ def list_command(command: DatabaseCommand) -> None:
     """
     rows = _rows_of_settings(command)
     url = running_url(command.settings)
-    empty = (
-        f"there are no accounts in these settings, and no server runs on {command.settings.data_dir}: "
-        "`account new` makes one"
-    )
+    where = f"there are no accounts in these settings, and no server runs on {command.settings.data_dir}"
     if url is not None:
-        rows = _rows_of_server(command, url, rows)
-        empty = f"the server at {url} has no accounts: `account new` makes one"
+        served = _rows_of_server(command, url, rows)
+        where = (
+            "there are no accounts in these settings"
+            if served is None
+            else f"the server at {url} has no accounts"
+        )
+        rows = rows if served is None else served
+    empty = f"{where}: `account new` makes one"
     cells = [(row["address"], row["source"], row["file"] or "-") for row in rows]
     lines = table(("account", "key", "file"), cells, empty)
     command.show({"accounts": [{**row, "file": row["file"] or None} for row in rows]}, lines)
@@ -157,6 +160,8 @@ def unlock_command(
     passphrase_file: str | None,
 ) -> None:
     """Unlock ADDRESS in the running server, which then signs with it without a passphrase for a time."""
+    if url is None and checksummed(address) in development_accounts(command.settings):
+        raise CommandError(f"{checksummed(address)} is a development account, which is always open")
     url = _server_url(command.settings) if url is None else url
     params = [address, _passphrase(passphrase_file), seconds]
     _call_wallet(command.settings, url, "personal_unlockAccount", params)
@@ -183,13 +188,15 @@ def _rows_of_settings(command: DatabaseCommand) -> list[dict[str, str]]:
     return _run_on_accounts(command, files, listed)
 
 
-def _rows_of_server(command: DatabaseCommand, url: str, known: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The rows of the running server's accounts; `known` with a warning if it does not answer."""
+def _rows_of_server(
+    command: DatabaseCommand, url: str, known: list[dict[str, str]]
+) -> list[dict[str, str]] | None:
+    """The rows of the running server's accounts; None, with a warning, if it does not answer."""
     try:
         addresses = _call_wallet(command.settings, url, "eth_accounts", [])
     except CommandError as error:
         click.echo(f"bridge-server: {error.message}; these are the accounts of the settings", err=True)
-        return known
+        return None
     by_address = {row["address"]: row for row in known}
     development = development_accounts(command.settings)
     rows = []

@@ -72,4 +72,6 @@ def _in_toml(value: Any, shown: Any) -> str:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return NOT_SET if value in (None, "") else str(value)

@@ -169,7 +169,7 @@ def _head(facts: Mapping[str, Any], command: str, console_link: str | None) -> I
     url, lan_url, project = facts["url"], facts.get("lan_url"), facts["project"]
     others = f"--data-dir {facts['data_dir']}"  # with it other commands find the server
     chain = "the node's chain" if facts["chain_id"] is None else f"chain {facts['chain_id']}"
-    waiting = f"waits for: {command} approvals {others}"
+    waiting = f"waits for: {command} approvals approve ID {others}"
     policy = "approves by itself" if facts["policy"] == "approve" else waiting
     kept = f"kept in {facts['data_dir']}" if facts["kept"] else "nothing is kept"
     yield f"{version.NAME} {version.VERSION}, for development: {kept}, everybody knows the keys"

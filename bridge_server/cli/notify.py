@@ -228,7 +228,7 @@ def notify_command(
     one of --all that is over its limit.
     """
     if sum((bool(to), to_file is not None, to_all)) != 1:
-        raise CommandError("name the receivers once: with --to, with --to-file or with --all")
+        raise CommandError("name the receivers with one of --to, --to-file and --all")
     if not _PROJECT_ID.fullmatch(content["project_id"]):
         raise CommandError("a project id has 1 to 64 characters of a-z, 0-9 and the hyphen")
     secret = _secret(secret_file)

@@ -166,7 +166,8 @@ webhook_group = Group("webhook", help="Test webhooks.")
 def test_command(command: DatabaseCommand, url: str) -> None:
     """Send one signed message to URL at once, as the server would, and print its answer.
 
-    The message is sent once and is not stored. The exit code is 1 if the receiver did not take it.
+    The message is sent once and is not stored. The settings are those of this command: for a receiver on this
+    machine set BRIDGE_ALLOW_PRIVATE_WEBHOOKS=true. The exit code is 1 if the receiver did not take it.
     """
     with command_errors(ValueError, about="URL "):
         checked = http_url(url)
@@ -186,7 +187,7 @@ def test_command(command: DatabaseCommand, url: str) -> None:
     if command.as_json:
         command.show(tested, [])
     else:
-        click.echo(f"bridge-server: the receiver did not take it: {tested['failure']}", err=True)
+        click.echo(f"bridge-server: it was not delivered: {tested['failure']}", err=True)
     raise SystemExit(1)
 
 

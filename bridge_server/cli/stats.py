@@ -118,7 +118,7 @@ def _missing(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
 def client_lines(clients: Sequence[Mapping[str, Any]], by: str = _REQUESTS) -> list[str]:
     """The lines of a table of clients, which are sorted by this figure."""
     if not clients and by != _REQUESTS:
-        return [f"no client has a figure of {by} in this time: --by {_REQUESTS} has all clients"]
+        return [f"no client has any {by} in this time: --by {_REQUESTS} lists all clients"]
     if not clients:
         return ["no client has asked for anything in this time"]
     rows: list[Sequence[str]] = [_CLIENTS_HEADER]

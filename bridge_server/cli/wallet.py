@@ -206,7 +206,7 @@ _POLICY = click.Choice(sessions.POLICIES)
 @click.option("--relay-url", metavar="URL", help="The relay of URIs of generation 2.x, which name none.")
 @click.option(
     "--generation", type=click.Choice(("plain", "0.7", "1.x", "2.x")),
-    help="Read wc:...@1 URIs as this generation.  [default: plain]",
+    help="Read wc:...@1 URIs as this generation.  [default: 1.x]",
 )  # fmt: skip
 @click.option("--accounts", metavar="0,1", help="The numbers of the accounts that dapps are given.")
 @click.option("--mnemonic-file", metavar="FILE", help="Sign with the accounts of these words.")

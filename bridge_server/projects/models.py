@@ -190,7 +190,7 @@ def checked_project_id(text: str) -> ProjectId:
     if not _PROJECT_ID.fullmatch(text):
         raise _invalid("project_id", "must be 1 to 64 lower-case letters a-z, digits and hyphens")
     if text in RESERVED_PROJECT_IDS:
-        raise _invalid("project_id", "is reserved for a path of this server")
+        raise _invalid("project_id", "is the first part of a path of this server: choose another one")
     return ProjectId(text)
 
 
@@ -260,7 +260,7 @@ class ProjectExistsError(ConflictError, code="project-exists", title="The projec
 class SecretNotFoundError(NotFoundError, code="secret-not-found", title="Secret not found"):
     """The project has no secret of this number."""
 
-    detail = "The project has no secret of this number. Showing the project lists its secrets."
+    detail = "The project has no secret of this number. `project show` lists its secrets."
 
 
 class TooManySecretsError(ConflictError, code="too-many-secrets", title="Too many secrets"):

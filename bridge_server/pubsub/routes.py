@@ -6,7 +6,7 @@ from html import escape
 from aiohttp import WSCloseCode, web
 
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.kernel.version import NAME, REPOSITORY, VERSION
+from bridge_server.kernel.version import NAME, VERSION
 from bridge_server.pubsub.queues import TooManySocketsError
 from bridge_server.pubsub.v1_sockets import PubSub
 from bridge_server.pubsub.v2_models import InvalidTokenError, ProjectNotAllowedError
@@ -29,7 +29,7 @@ _PAGE = f"""<!DOCTYPE html>
 <li>Clients of generations 2.x and 1.x connect to this address by WebSocket: it is their relay or bridge.
 <li>Clients that speak HTTP find <a href="/info">/info</a> and <a href="/hello">/hello</a>, and open sessions
 at <code>/session/new</code>.
-<li>The documentation is at <a href="{escape(REPOSITORY)}">{escape(REPOSITORY)}</a>.
+<li>The documentation is at <a href="/docs/">/docs/</a>.
 </ul>
 </html>
 """

@@ -65,10 +65,10 @@ class RelaySettings(BaseModel, defer_build=True):
     @classmethod
     def _calls_of_short_sessions_are_short(cls, values: Any) -> Any:
         """A short `session_ttl` alone is a complete configuration: calls and statuses share its time."""
-        if _CALL_LIFETIMES & values.keys() or not str(values.get("session_ttl", "")).isdecimal():
+        if not str(values.get("session_ttl", "")).isdecimal():
             return values
         half = min(HOUR, int(values["session_ttl"]) // 2)
-        return {**values, **dict.fromkeys(_CALL_LIFETIMES, half)} if half else values
+        return {**dict.fromkeys(_CALL_LIFETIMES, half), **values} if half else values
 
     @model_validator(mode="after")
     def _sessions_outlive_calls(self) -> Self:

@@ -21,7 +21,7 @@ DATABASE_FILE = "bridge.sqlite3"
 class ServerSettings(BaseModel, defer_build=True):
     """The addresses of the server and of proxies in front of it."""
 
-    host: str = setting("127.0.0.1", "The address to listen on; 0.0.0.0 or :: for every one.")
+    host: types.Host = setting("127.0.0.1", "The address to listen on; 0.0.0.0 or :: for every one.")
     port: types.Port = setting(8080, "The port to listen on; 0 picks a free one.")
     public_url: types.Url | None = setting(
         None, "The URL at which clients reach this server; by default its own address."
@@ -159,7 +159,9 @@ class ReportingSettings(ServerSettings, defer_build=True):
     access_log: bool = setting(False, "Log every request, not only errors and slow ones.")
     slow_request_seconds: types.Duration = setting(1.0, "A request that takes longer is logged.")
     metrics_port: types.Port | None = setting(None, "A separate port for /metrics.")
-    metrics_host: str | None = setting(None, "The address of metrics_port; by default the value of host.")
+    metrics_host: types.Host | None = setting(
+        None, "The address of metrics_port; by default the value of host."
+    )
     metrics_token: types.Token | None = setting(
         None, "The bearer token of /metrics; without one, the main port has no /metrics."
     )
@@ -208,7 +210,7 @@ class ConsoleSettings(ServerSettings, defer_build=True):
     console_port: types.Port | None = setting(
         None, "A separate port for /console; by default it is on the server's port."
     )
-    console_host: str = setting("127.0.0.1", "The address of console_port.")
+    console_host: types.Host = setting("127.0.0.1", "The address of console_port.")
 
     @model_validator(mode="after")
     def _a_port_is_for_a_console(self) -> Self:

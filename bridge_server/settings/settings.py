@@ -118,7 +118,8 @@ class LiveSettings:
     @property
     def names(self) -> frozenset[str]:
         """The settings that can be changed without a restart."""
-        return frozenset(self._names | self._tokens)
+        tokens = (each for each in self._tokens if getattr(self.current, each.removesuffix(_PREVIOUS)))
+        return frozenset(self._names.union(tokens))
 
     def shown(self) -> dict[str, dict[str, Any]]:
         """Each setting as it may be shown, and whether a running server takes a new value (`live`)."""

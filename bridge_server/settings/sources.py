@@ -27,6 +27,8 @@ FILES_OF_SECRETS = ("apns_key", "fcm_credentials", "private_keys_file")
 CONFIG_VARIABLE = "BRIDGE_CONFIG"
 PROJECT_SECRET_VARIABLE = "BRIDGE_PROJECT_SECRET"  # noqa: S105
 """The variable with the secret of a project, for the command `notify`; with _FILE, the name of its file."""
+_OF_TESTS = ("URL", "V07_URL", "RPC_URL", "LAN_URL", "TEST_TOKEN", "PROJECT_ID", "SERVER_BIN", "SERVER_VENV")
+"""Variables that `dev` gives to tests, and those that tell tests where the server's program is."""
 
 
 class SettingsError(Exception):
@@ -155,6 +157,7 @@ def _unknown(name: str) -> str:
 def _unknown_variables() -> tuple[str, ...]:
     known = {f"{ENVIRONMENT_PREFIX}{name}".upper() for name in Settings.model_fields} | {CONFIG_VARIABLE}
     known |= {PROJECT_SECRET_VARIABLE, f"{PROJECT_SECRET_VARIABLE}_FILE"} | file_variables().keys()
+    known |= {f"{ENVIRONMENT_PREFIX}{name}" for name in _OF_TESTS}
     named = [name for name in os.environ if name.upper().startswith(ENVIRONMENT_PREFIX)]
     return tuple(sorted(name for name in named if name.upper() not in known))
 

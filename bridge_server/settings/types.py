@@ -33,6 +33,12 @@ def setting(default: Value, description: str) -> Value:
     return field
 
 
+def _host(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must be an address, such as 127.0.0.1, or 0.0.0.0 for every one")
+    return value.strip()
+
+
 def networks(value: Any) -> Any:
     """Networks in a list, or in a text with commas between them. Raises ValueError."""
     if isinstance(value, str):
@@ -138,6 +144,7 @@ ProjectIds = Annotated[tuple[str, ...], BeforeValidator(_project_ids)]
 Origins = Annotated[tuple[str, ...], BeforeValidator(_origins)]
 Networks = Annotated[tuple[Network, ...], BeforeValidator(networks)]
 HostNames = Annotated[tuple[str, ...], BeforeValidator(_host_names)]
+Host = Annotated[str, AfterValidator(_host)]
 Url = Annotated[str, AfterValidator(lambda url: http_url(url).rstrip("/"))]
 NodeUrl = Annotated[SecretStr, AfterValidator(_node_url)]
 """Secret, because providers put keys into it."""

@@ -24,8 +24,12 @@ _GIVEN_UP = ("depth limit exceeded", "failed to allocate memory")
 """The beginnings of orjson's errors for a text that is nested too deep for it."""
 _BEYOND_FLOATS = "number is infinity"
 """The beginning of orjson's error for a number such as 1e400."""
+STRING = rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
+"""The pattern of a string of JSON. It matches a string without an end, too: else each of its quotation marks
+would begin a search to the end of the text.
+"""
 _STRING_OR_NUMBER = re.compile(
-    rb'("(?:[^"\\]|\\.)*+")|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?', re.DOTALL
+    rb"(" + STRING + rb")|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?", re.DOTALL
 )
 
 _Read = TypeVar("_Read")

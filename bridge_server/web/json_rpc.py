@@ -11,15 +11,14 @@ import orjson
 
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.values import dataclass
-from bridge_server.web.bodies import NotJsonError, TooLargeNumberError, parse_value
+from bridge_server.web.bodies import STRING, NotJsonError, TooLargeNumberError, parse_value
 
 _SPACE = rb"[ \t\n\r]*+"
 _NUMBER = rb"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
-_STRING = rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'  # also a string that does not end
 
 # A member "id" with a number; a string; what opens, closes or separates.
 _TOKEN = re.compile(
-    rb'"id"' + _SPACE + b":" + _SPACE + b"(" + _NUMBER + rb")(?=[ \t\n\r,}])|" + _STRING + b"|[][{},]",
+    rb'"id"' + _SPACE + b":" + _SPACE + b"(" + _NUMBER + rb")(?=[ \t\n\r,}])|" + STRING + b"|[][{},]",
     re.DOTALL,
 )
 _BATCH = re.compile(_SPACE + rb"\[")

@@ -7,14 +7,17 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from aiohttp import web
+from multidict import CIMultiDictProxy
 
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.aiohttp_internals import PREFER, is_plain
 from bridge_server.web.answers import WholeAnswer, ready_made
 
 _WAIT = re.compile(r"""\s*wait\s*=\s*(?:(\d{1,4000})|"(\d{1,4000})")\s*""", re.ASCII | re.IGNORECASE)
-_PREFERENCE = re.compile(r"""(?:[^",;]|"(?:[^"\\]|\\.)*+(?:"|$))++""", re.DOTALL)
+_PREFERENCE = re.compile(r"""(?:[^",;]|"(?:[^"\\]|\\.)*+(?:"|\\?\Z))++""", re.DOTALL)
 """The parts between commas and semicolons; commas and semicolons in quotation marks do not count."""
+_LONGEST_PREFERENCES = 1_024
+"""Characters of all fields together. Longer ones are ignored, as a server may (RFC 7240, section 2)."""
 _WHOLE_SECONDS = re.compile(r"\d{1,4000}", re.ASCII)
 
 _NOTHING_YET = ready_made({"Vary": "Prefer", "Cache-Control": "no-store"})
@@ -43,7 +46,7 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
     if is_plain(request):
         return _AT_ONCE
     if PREFER in request.headers:
-        preferred = preferred_seconds(",".join(request.headers.getall(PREFER)))
+        preferred = preferred_wait(request.headers)
         if preferred is not None:
             return _granted(min(preferred, longest_seconds), preferred=True)
     query = request.rel_url.raw_query_string
@@ -56,6 +59,12 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
             raise InvalidInputError("The query parameter wait takes whole seconds, such as ?wait=25.")
         return _granted(min(int(wait), longest_seconds))
     return _AT_ONCE
+
+
+def preferred_wait(headers: CIMultiDictProxy[str]) -> int | None:
+    """The wait, in seconds, that the header fields Prefer name first; None where they name none."""
+    preferences = ",".join(headers.getall(PREFER, ()))
+    return preferred_seconds(preferences) if len(preferences) <= _LONGEST_PREFERENCES else None
 
 
 @lru_cache(maxsize=64)

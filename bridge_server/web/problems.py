@@ -52,7 +52,7 @@ ORDERED_FAULT = "ordered-fault"
 """The code of an answer that a test has ordered (`serve --test`)."""
 
 _DETAIL_OF_STATUS = {
-    404: "There is no such route. GET /info names this server.",
+    404: "There is no such route.",
     405: "The route exists, but not for this method: see the Allow header.",
     500: "The server failed. The request id finds the reason in its log.",
 }
@@ -101,6 +101,8 @@ def problem_of_error(error: errors.BridgeError, request: web.Request) -> web.Res
 def problem_of_http(error: web.HTTPException, request: web.Request) -> web.Response:
     """The answer to an error that aiohttp raised: an unknown route, a wrong method, a bad header."""
     detail = _DETAIL_OF_STATUS.get(error.status, f"{error.reason}.")
+    if error.status == HTTPStatus.NOT_FOUND and request.app.get(HAS_PAGES, False):
+        detail += " GET /info names this server."
     response = _problem(code_of_http(error), error.reason, error.status, detail, request)
     if isinstance(error, web.HTTPMethodNotAllowed):
         response.headers["Allow"] = ", ".join(sorted(error.allowed_methods))

@@ -20,7 +20,7 @@ from bridge_server.kernel.values import dataclass
 from bridge_server.web import traffic
 from bridge_server.web.addresses import ClientAddresses
 from bridge_server.web.aiohttp_internals import PREFER, body_of, noted_of
-from bridge_server.web.prefer import preferred_seconds
+from bridge_server.web.prefer import preferred_wait
 from bridge_server.web.routes import Route
 
 MOST_ADDRESSES = 1_000
@@ -511,7 +511,7 @@ class Observer:
 def asks_to_wait(request: web.Request) -> bool:
     """Whether the request asks to be held until there is something to answer."""
     headers = request.headers
-    if PREFER in headers and preferred_seconds(",".join(headers.getall(PREFER))):
+    if PREFER in headers and preferred_wait(headers):
         return True
     return bool(request.rel_url.raw_query_string) and request.query.get("wait", "0") != "0"
 

@@ -45,7 +45,7 @@ async def test_stats_and_clients_are_those_of_the_admin_api(attended: Attended) 
     assert heading.split() == ["client", "requests", "refused", "sessions", "sockets", "waits", "bytes",
                                "refused", "by"]  # fmt: skip
     assert first.split()[:4] == ["127.0.0.1", "3", "0", "3"]
-    assert none == ["no client has a figure of refused in this time: --by requests has all clients"]
+    assert none == ["no client has any refused in this time: --by requests lists all clients"]
     for last in ("2h", "often"):
         assert "takes 5m to 1h, or start" in await attended.refusal("clients", "--last", last)
 

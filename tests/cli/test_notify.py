@@ -105,7 +105,7 @@ async def test_to_a_file_of_accounts_and_over_a_limit(attended: Attended, app: A
 @each_row(
     ("arguments", "said"),
     [
-        ((), "name the receivers once"),
+        ((), "name the receivers with one of"),
         (("--to", "nobody"), "--to nobody: "),
         (("--to-file", "/nowhere"), "/nowhere cannot be read"),
         (("--to-file", os.devnull), "has no accounts"),

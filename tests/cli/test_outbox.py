@@ -155,7 +155,7 @@ async def test_a_webhook_is_tried_with_a_signed_message(receiver: WebhookReceive
     assert json.loads(request.body)["event"] == "test"
     assert request.headers["webhook-signature"].startswith("v1,")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "bridge-server: the receiver did not take it: the receiver answered 500\n"
+    assert result.stderr == "bridge-server: it was not delivered: the receiver answered 500\n"
     assert (failed.exit_code, json.loads(failed.stdout)["delivered"]) == (1, False)
     assert (guarded.exit_code, len(refused)) == (1, 2)
     assert (no_url.exit_code, no_url.stdout) == (2, "")

@@ -82,7 +82,7 @@ def test_the_banner_of_other_options() -> None:
 
     for part in (
         *("kept in /kept/here", "  phone     http://192.0.2.7:8080 ", "█"),
-        "the node's chain, waits for: bridge-server approvals --data-dir /kept/here",
+        "the node's chain, waits for: bridge-server approvals approve ID --data-dir /kept/here",
         "  console   http://127.0.0.1:8080/console/link\n",
     ):
         assert part in text

@@ -132,6 +132,11 @@ def test_a_preference_is_what_stands_between_commas(preferences: str, seconds: i
     assert preferred_seconds(preferences) == seconds
 
 
+async def test_fields_that_are_too_long_to_be_preferences_are_ignored(poll: Poll) -> None:
+    for preferences in ("wait=20, x=" + "a" * 1_024, 'x="' + '\\"' * 4_000 + "\\"):
+        assert (await poll.read(Prefer=preferences)).status == poll.empty[0]
+
+
 async def test_a_client_that_disconnects_is_forgotten(poll: Poll) -> None:
     async with poll.waiting(Prefer="wait=20") as waiting:
         waiting.cancel()

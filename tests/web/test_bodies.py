@@ -129,6 +129,9 @@ REFUSED: dict[str, bytes] = {
     "a leading zero of a number beyond floats": member('{"a":01e400}'),
     "NaN beside a number beyond floats": member('{"a":1e400,"b":NaN}'),
     "a name twice beside a number beyond floats": member('{"a":1e400,"a":1e400}'),
+    "a string without an end after such a number": b'{"encryptionPayload":1e400,"b":"'
+    + b'\\"' * 100_000
+    + b"\\",
     "a name twice": b'{"encryptionPayload":"a","encryptionPayload":"a"}',
     "a name twice, once escaped": b'{"encryptionPayload":"a","\\u0065ncryptionPayload":"a"}',
     "a name twice with spaces": b'{ "encryptionPayload" : "a" ,\n"encryptionPayload"\t:"a"}',

@@ -69,7 +69,7 @@ def _problems(seen: Examination, readiness: str) -> Iterator[Finding]:
 async def _figures(seen: Examination, url: str) -> tuple[str, list[Finding]]:
     """The figures in the server's memory, as the beginning of a line; else the reason why there are none."""
     if seen.settings.admin_token is None:
-        text = "off: without admin_token `stats` and `clients` cannot ask the server"
+        text = "not asked: give this command the server's admin_token, if it has one"
         return "", [ok("admin API", text)]
     try:
         stats = await answer_of(seen.settings, url, "/admin/stats")
@@ -183,7 +183,7 @@ async def check_public_url(seen: Examination, session: aiohttp.ClientSession) ->
         return [reached]
     behind_it = asyncio.gather(_held_poll(seen, public, session), _held_socket(seen, public, session))
     if public.rstrip("/") == seen.url:
-        return [ok(_PROXY, f"{public} is the server's own address: there is none"), *await behind_it]
+        return [ok(_PROXY, f"{public} is the server's own address: there is no proxy"), *await behind_it]
     held, arrival, wallet = await asyncio.gather(
         behind_it, check_arrival(seen, public), _open_wallet(seen, public, session)
     )

@@ -24,7 +24,7 @@ from bridge_server.ethereum.keystore import KeystoreError, read_keystore
 from bridge_server.kernel import events, version
 from bridge_server.kernel.values import dataclass
 from bridge_server.settings.settings import Settings
-from bridge_server.settings.sources import LoadedSettings
+from bridge_server.settings.sources import LoadedSettings, secret_names
 from bridge_server.storage import backup, data_directory, migrate, restore
 
 
@@ -97,11 +97,14 @@ _MAX_OPEN_FILES = "Max open files"
 
 
 def check_permissions(seen: Examination) -> Iterator[Finding]:
-    """Nobody but the owner reads the data; nobody but owner and group reads the settings and credentials."""
+    """Only the owner reads the data; only owner and group read credentials, and settings that have some."""
     settings = seen.settings
     data_dir = settings.data_dir
     private = [data_dir, *_files_in(data_dir), settings.keystore, *_files_in(settings.keystore)]
-    named = (seen.config_file, settings.private_keys_file, settings.fcm_credentials, settings.apns_key)
+    origin = f"file {seen.config_file}"
+    has_secrets = any(seen.loaded.origins[name] == origin for name in secret_names())
+    config_file = seen.config_file if has_secrets else None
+    named = (config_file, settings.private_keys_file, settings.fcm_credentials, settings.apns_key)
     masks = [(path, _OF_OTHERS) for path in private] + [(path, _OF_THE_WORLD) for path in named if path]
     found = [finding for path, mask in masks for finding in _permission(path, mask, fixes=seen.fixes)]
     yield from found or [ok("permissions", "nobody else can read the data, the settings and the keys")]
