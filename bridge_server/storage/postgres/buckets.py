@@ -79,7 +79,12 @@ class WaitingCharge:
     extra: int
     """Further tokens, which are taken if there are as many."""
     is_durable: bool
-    done: asyncio.Future[Spent]
+    done: asyncio.Future[Spent] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    @property
+    def was_left(self) -> bool:
+        """Whether it is for a lease, and who asked has gone: the tokens would be nobody's."""
+        return self.done.cancelled() and not self.is_durable
 
 
 @dataclass(slots=True, eq=False)
@@ -109,13 +114,19 @@ class BucketCharges:
         return max(ask.extra for ask in attempted) if self.has_extra else 0
 
     def allow(self, attempt: Sequence[WaitingCharge], extra: int, after_us: int, now_us: int) -> None:
-        """Answer each charge with the bucket after it; the last charge has the extra tokens."""
+        """Answer each charge with the bucket after it; the last one that asked for extra tokens has them. What
+        nobody waits for any more goes back.
+        """
         limit, later = self.limit, sum(ask.tokens for ask in attempt)
+        leasing = [ask for ask in attempt if ask.extra and not ask.was_left]
+        unclaimed = sum(max(0, ask.tokens) for ask in attempt if ask.was_left) + (0 if leasing else extra)
         for ask in attempt:
             later -= ask.tokens
             spending = spend(limit, after_us - limit.price_us(later), now_us, cost=0)
-            settle(ask.done, Spent(spending, extra if ask is attempt[-1] else 0))
+            settle(ask.done, Spent(spending, extra if leasing and ask is leasing[-1] else 0))
         del self.asks[: len(attempt)]
+        if unclaimed:
+            self.asks.insert(0, WaitingCharge(-unclaimed, 0, is_durable=False))
         self.most, self.has_extra = spend(limit, after_us, now_us, cost=0).remaining, True
 
     def refuse(self, attempt: Sequence[WaitingCharge], extra: int, present_us: int, now_us: int) -> None:
@@ -171,15 +182,24 @@ class SharedBuckets:
         if self._link is None or not self._link.is_open or self._waiting >= _MOST_WAITING:
             reason = "there is no connection to the database, or too many wait for it"
             raise failures.unasked(_NOT_LOOKED_UP, reason)
-        ask = WaitingCharge(tokens, extra, is_durable, asyncio.get_running_loop().create_future())
+        ask = WaitingCharge(tokens, extra, is_durable)
+        self._enqueue(limit, key, ask)
+        try:
+            return await ask.done
+        except asyncio.CancelledError:
+            is_lost = not (is_durable or ask.done.cancelled() or ask.done.exception())
+            if is_lost and (spent := ask.done.result()).spending.allowed:
+                self._enqueue(limit, key, WaitingCharge(-max(0, tokens) - spent.extra, 0, is_durable=False))
+            raise
+
+    def _enqueue(self, limit: Limit, key: str, ask: WaitingCharge) -> None:
         row = self._rows.get((limit.name, key))
         if row is None:
             row = self._rows[limit.name, key] = BucketCharges(limit, key)
-        row.asks.insert(0 if tokens < 0 else len(row.asks), ask)
+        row.asks.insert(0 if ask.tokens < 0 else len(row.asks), ask)
         self._waiting += 1
         if self._serving is None:
             self._serving = asyncio.create_task(self._serve())
-        return await ask.done
 
     async def _serve(self) -> None:
         """Charge until nothing waits. What comes during a statement waits for the next one."""
@@ -219,7 +239,7 @@ class SharedBuckets:
                 debt_us = present_us - now_us - row.limit.window_us
                 if debt_us > CLOCKS_DIFFER_US or interval_us != row.limit.interval_us:
                     # The charge writes the bucket by the present clock and limit, which a refusal does not.
-                    row.asks.insert(0, WaitingCharge(0, 0, False, asyncio.get_running_loop().create_future()))
+                    row.asks.insert(0, WaitingCharge(0, 0, is_durable=False))
             rows = [row for row in rows if row.asks]
 
     async def _exchange(
