@@ -35,9 +35,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference.md"
 _WIDTH = 118
 _TOKEN = "t" * 40
 _GENERATION_07 = "/compat/v0.7"
-_DEFAULT_OF_MACHINE = {
-    "data_dir": "`$STATE_DIRECTORY`, else `bridge-server` in `$XDG_DATA_HOME` (`~/.local/share`)"
-}
+_DEFAULT_OF_MACHINE = {"data_dir": "`$STATE_DIRECTORY`, else `$XDG_DATA_HOME/bridge-server`"}
 _MODELS = {
     "ServerSettings": "The server",
     "StorageSettings": "Storage",

@@ -84,12 +84,17 @@ def limits_room(foundation: Foundation) -> Room:
         meaning = "Requests refused with 429, by the limit that refused them."
         return [Family("refused_requests", meaning, rows, ("limit",), is_total=True)]
 
+    async def sweep(now_ms: int) -> int:
+        if isinstance(foundation.quotas, Quotas):
+            foundation.quotas.forget_full()
+        return await buckets.sweep(now_ms)
+
     kept = partial(_buckets_kept, foundation, buckets)
     return Room(
         name="limits",
         running=(kept, lambda: running(foundation.refusals.report_forever())),
         emptied=(partial(afterwards, foundation.quotas.forget_all),),
-        sweeps=(buckets.sweep,),
+        sweeps=(sweep,),
         gauges=lambda: {**connections.figures(), "waiting_clients": foundation.signals.waiting},
         families=families,
         totals=frozenset({"connections_cut", "connections_refused", "connections_silent"}),

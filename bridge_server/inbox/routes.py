@@ -28,14 +28,21 @@ from bridge_server.web.shapes import Work, answering, returned, text
 _READER = web.RequestKey("reader", models.Reader)
 _NO_ORIGINS: frozenset[str] = frozenset()
 
-SIGN_INS = per_second("sign-ins", 0.5, 30)
+_SIGN_INS = per_second("sign-ins", 0.5, 30)
+# Each change is a message to the project's webhook.
+_CHANGES = per_second("subscription-changes", 0.5, 60)
 
 # A path with a malformed id matches no route: 404 without a query of the database.
 _SUBSCRIPTION = f"subscriptions/{{project_id:{projects.PROJECT_ID_PATTERN}}}"
 _DEVICE = "devices/{device_id:[A-Za-z0-9-]{1,64}}"
 
 _SIGNING_IN = frozenset({"inbox-nonce", "inbox-login"})
-"""Rows that ask for no token, and have a limit of their own."""
+"""Rows that ask for no token."""
+_LIMITS = {
+    **dict.fromkeys(_SIGNING_IN, (_SIGN_INS,)),
+    **dict.fromkeys(("inbox-subscribe", "inbox-unsubscribe"), (_CHANGES,)),
+}
+"""The limits of a row per client address, besides the one of all requests."""
 
 _TAG = "Inbox"
 _MESSAGE = """\
@@ -194,7 +201,7 @@ def inbox_routes(
             method=method, path=f"/inbox/{path}", name=name, handler=answering(work), waits=polls,
             body_limit_bytes=0 if method == "GET" else body_limit_bytes,
             access=open_to_all if signs_in else identified,
-            limits=(every_request, SIGN_INS) if signs_in else (every_request,), who="app",
+            limits=(every_request, *_LIMITS.get(name, ())), who="app",
             about=routes.About(work=work, tag=_TAG, summary=summary, **about),
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import orjson
 from aiohttp import web
 
-from bridge_server.kernel.errors import BridgeError
+from bridge_server.kernel.errors import BridgeError, NotAuthenticatedError
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.notify import wire
 from bridge_server.notify.service import Audiences, Notifications
@@ -77,9 +77,12 @@ class NotifyHandlers:
         one account a project may send 2 an hour, 50 at once; an account over this limit is in `failed`, and
         the status stays 200. A member that is another spelling of a known one is a 400.
         """
-        wanted = await self._read(request, wire.read_notify_request)
-        is_dry_run = wanted_dry_run(request)
-        failures = await self._notifications.notify(request[_PUBLISHER], wanted, is_dry_run)
+        try:
+            wanted = await self._read(request, wire.read_notify_request)
+            is_dry_run = wanted_dry_run(request)
+            failures = await self._notifications.notify(request[_PUBLISHER], wanted, is_dry_run)
+        except NotAuthenticatedError as error:
+            raise self._stranger(request) from error
         return json_answer(orjson.dumps(wire.outcome_fields(wanted.keys, failures)))
 
     async def notify_audience(self, request: web.Request) -> web.StreamResponse:
@@ -98,8 +101,11 @@ class NotifyHandlers:
         """The types of at most 100 accounts, as far as they subscribe to the project, by account as the
         request spelled it. Other accounts are left out.
         """
-        keys, document = await self._read(request, wire.read_lookup)
-        found = await self._notifications.store.lookup(request[_PUBLISHER], keys)
+        try:
+            keys, document = await self._read(request, wire.read_lookup)
+            found = await self._notifications.store.lookup(request[_PUBLISHER], keys)
+        except NotAuthenticatedError as error:
+            raise self._stranger(request) from error
         wire.check_spellings(document, found.spelled_otherwise)
         return json_answer(found.subscribers)
 
@@ -121,6 +127,11 @@ class NotifyHandlers:
         except BridgeError:
             await self._projects.store.require_live(request[_PUBLISHER])
             raise
+
+    def _stranger(self, request: web.Request) -> NotAuthenticatedError:
+        """The refusal of a caller whose secret a command has revoked: from now on it is one of a stranger."""
+        self._projects.forget(request[_PUBLISHER].project.project_id)
+        return NotAuthenticatedError(_no_caller(request))
 
 
 def _caller(request: web.Request, publisher: Publisher | None) -> str | None:

@@ -54,7 +54,7 @@ ORDER BY attempts, next_attempt_at_ms, id LIMIT ?
 _DELETE = "DELETE FROM outbox WHERE id = ? AND message_id = ?"
 _POSTPONE = """
 UPDATE outbox SET attempts = ?, next_attempt_at_ms = ?, last_error = ?
-WHERE id = ? AND message_id = ?
+WHERE id = ? AND message_id = ? AND next_attempt_at_ms IS NOT NULL
 """
 _BURY = """
 UPDATE outbox SET attempts = ?, next_attempt_at_ms = NULL, died_at_ms = ?, last_error = ?
@@ -253,7 +253,7 @@ def _note_failure(
 def _pending_queue(row: sql.Row) -> models.PendingQueue:
     destination, queue, client, tried_due, tried, next_due_ms = row
     is_due = tried_due is not None
-    has_failed = tried_due if is_due else tried > 0
+    has_failed = (tried_due if is_due else tried) > 0
     claimant = models.Claimant(models.Queue(destination, queue), client, has_failed)
     return models.PendingQueue(claimant, is_due, next_due_ms)
 

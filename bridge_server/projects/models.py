@@ -190,7 +190,9 @@ def checked_project_id(text: str) -> ProjectId:
     if not _PROJECT_ID.fullmatch(text):
         raise _invalid("project_id", "must be 1 to 64 lower-case letters a-z, digits and hyphens")
     if text in RESERVED_PROJECT_IDS:
-        raise _invalid("project_id", "is the first part of a path of this server: choose another one")
+        raise _invalid(
+            "project_id", "is reserved, as the first part of a path of this server: choose another one"
+        )
     return ProjectId(text)
 
 

@@ -22,6 +22,7 @@ from bridge_server.projects.devices import DeviceStateStore
 from bridge_server.projects.models import NewSecret, NotificationType, Project, ProjectId, ReadFigures, TypeId
 from bridge_server.projects.store import Credentials, ProjectStore
 from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.storage.database import ChangedOutside
 from bridge_server.web.bodies import Shape, check
 
 USUAL_DAYS = 30
@@ -107,6 +108,7 @@ class Projects:
         """Keep the credentials that are read, until an event tells that the project has changed."""
         self._known = {}
         events.subscribe(models.ProjectChanged, self._forget, everywhere=True)
+        events.subscribe(ChangedOutside, lambda _: self._forget_all())
         events.on_gap(self._forget_all)
 
     async def create(self, name: str, project_id: str | None = None) -> tuple[Project, NewSecret]:
@@ -159,8 +161,9 @@ class Projects:
         return _publisher(await self.store.credentials(ProjectId(project_id)), secret)
 
     async def recognize(self, project_id: str, secret: str) -> models.Publisher | None:
-        """Like `authenticate`, but by credentials that were read before, while no change is known of. A
-        command can revoke a secret unnoticed: whatever this lets in looks for the secret in its statement.
+        """Like `authenticate`, but by credentials that were read before, while no change is known of. For a
+        second nobody notices that a command has revoked a secret: whatever this lets in looks for the secret
+        in its statement, and has the project forgotten if it is gone.
         """
         known = self._known
         if known is None:
@@ -177,9 +180,12 @@ class Projects:
         return _publisher(found, secret)
 
     def _forget(self, event: models.ProjectChanged) -> None:
-        """A new dictionary each time: what is being read meanwhile is kept in the old one."""
-        if self._known is not None:
-            self._known = {name: known for name, known in self._known.items() if name != event.project_id}
+        self.forget(event.project_id)
+
+    def forget(self, project_id: str) -> None:
+        """Read the credentials of the project again when they are needed."""
+        if self._known is not None:  # a new dictionary: what is being read meanwhile is kept in the old one
+            self._known = {name: known for name, known in self._known.items() if name != project_id}
 
     def _forget_all(self) -> None:
         self._known = {}

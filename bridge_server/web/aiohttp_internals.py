@@ -189,6 +189,7 @@ class QuickRoute(NamedTuple):
 _NONE: tuple[str, Any] = ("", None)
 _ROUTE_HANDLER = "_handler"
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_MOST_SLASHES = 64
 _QUICK = re.compile(r"/([a-z0-9-]+)/([A-Za-z0-9_-]{1,128})((?:/[a-z-]+)*)(?:\?.*)?", re.ASCII)
 
 
@@ -226,8 +227,11 @@ def quick_routes(
     routes: Iterable[QuickRoute],
     fixed: Iterable[tuple[str, web.AbstractRoute]],
     otherwise: Callable[[Any], Awaitable[web.StreamResponse]],
+    unrouted: web.AbstractRoute | None,
 ) -> Callable[[Any], Awaitable[web.StreamResponse]]:
-    """Handles requests to these routes at once, others by `otherwise`; `fixed` ones, without an id, win."""
+    """Handles requests to these routes at once, others by `otherwise`; `fixed` ones, without an id, win. A
+    path of very many parts is `unrouted`: aiohttp would look for each of its beginnings.
+    """
     table = {(each.route.method, each.first, each.rest): (each.name, each.route) for each in routes}
     whole = {(route.method, path): route for path, route in fixed}
     paths = {path for _, path in whole}
@@ -245,6 +249,8 @@ def quick_routes(
         elif (found := find(path)) is not None:
             first, value, rest = found.groups()
             name, route = table.get((head.method, first, rest), _NONE) if value not in words else _NONE
+        if route is None and path.count("/") > _MOST_SLASHES:
+            route = unrouted
         if route is None or hdrs.EXPECT in head.headers:
             return otherwise(request)
         request._match_info = match = QuickMatch(route, apps, head, value)

@@ -38,7 +38,9 @@ PAGES_PATH = "/docs"
 HAS_PAGES = web.AppKey("has_pages", bool)
 """Whether an application has the pages about problems. On other ports a link to them would lead nowhere."""
 
-QUICK_ROUTES = web.AppKey[tuple[list[QuickRoute], list[tuple[str, web.AbstractRoute]]]]("quick_routes")
+QUICK_ROUTES = web.AppKey[
+    tuple[list[QuickRoute], list[tuple[str, web.AbstractRoute]], web.AbstractRoute | None]
+]("quick_routes")
 """An application's routes of one id, and its routes without one, by their paths."""
 
 LONGEST_TARGET_BYTES = 8_190
@@ -84,8 +86,8 @@ class RefusingRunner(web.AppRunner):
         if server is not None and is_as_known():
             server.request_factory = partial(_request_for_here, server.request_factory)
             server.__class__ = _server_that(self._refuse, type(server))
-            quick, fixed = self.app.get(QUICK_ROUTES, ([], []))
-            server.request_handler = quick_routes(self.app, quick, fixed, server.request_handler)
+            quick, fixed, unrouted = self.app.get(QUICK_ROUTES, ([], [], None))
+            server.request_handler = quick_routes(self.app, quick, fixed, server.request_handler, unrouted)
         else:
             log.warning("aiohttp_unknown", advice="unreadable requests are answered in aiohttp's own words")
         if not has_known_sockets():

@@ -413,6 +413,10 @@ class Quotas:
         if spending.reset_us > _WORTH_SAVING_US:
             self._unsaved.add(bucket)
 
+    def forget_full(self) -> None:
+        """Forget the buckets that are full: a clock that is set back later would find them empty."""
+        self._prune(self._clock.now_us())
+
     def _prune(self, now_us: int) -> None:
         self._full_at_us = {bucket: full for bucket, full in self._full_at_us.items() if full > now_us}
         self._saved_at_us = {bucket: at for bucket, at in self._saved_at_us.items() if at > now_us}

@@ -147,8 +147,8 @@ def build_application(
                 quick.append(QuickRoute(found[1], found[2], found[3], route))
             elif "{" not in row.path:
                 fixed.append((row.path, route))
-    _add(application, Route("*", r"/{anything:[\s\S]*}", "unrouted", otherwise, ANY_PAGE), gateway)
-    application[QUICK_ROUTES] = quick, fixed
+    anything = Route("*", r"/{anything:[\s\S]*}", "unrouted", otherwise, ANY_PAGE)
+    application[QUICK_ROUTES] = quick, fixed, _add(application, anything, gateway)
     return application
 
 

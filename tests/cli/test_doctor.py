@@ -143,7 +143,7 @@ async def test_the_servers_own_url_has_no_proxy(tmp_path: Path, invoke: Invoke, 
     async with behind_proxy(tmp_path, invoke, set_up, own_url, port=port) as behind:
         code, found = await behind.examined()
     assert code == 0, found
-    assert text(found, "proxy").startswith(f"{own_url} is the server's own address: there is none")
+    assert text(found, "proxy").startswith(f"{own_url} is the server's own address: there is no proxy")
     assert levels(found, "long poll") == levels(found, "websocket") == ["ok"]
 
 

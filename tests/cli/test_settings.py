@@ -108,6 +108,7 @@ _TTL = {"call_ttl": 3_600, "status_ttl": 3_600}
         # A short session shortens calls and statuses that nothing sets.
         *((flag(session_ttl=session), {"call_ttl": call, "status_ttl": call})
           for session, call in (("2", 1), (60, 30), (7_199, 3_599), (7_200, 3_600), ("86401", 3_600))),
+        (flag(session_ttl=60, call_ttl=10), {"call_ttl": 10, "status_ttl": 30}),
         *((flag(**flags), {"metrics_are_guarded": False}) for flags in (
             {"metrics_port": 9}, {"metrics_port": 9, "host": "::1"}, {"host": "0.0.0.0"},
         )),
@@ -163,7 +164,8 @@ _NOT_REPEATED = (
         *((flag(data_dir=directory), "data_dir (flag --data-dir)*temporary directory*mktemp*")
           for directory in (":memory:", "/data/:memory:")),
         (flag(session_ttl=7_199, **_TTL), _TTL_FAULT),
-        (flag(session_ttl=60, call_ttl=30), _TTL_FAULT),
+        (flag(session_ttl=60, call_ttl=31), _TTL_FAULT),
+        (env(BRIDGE_HOST=""), "*must be an address, such as 127.0.0.1*"),
         *((flag(**{name: " \n"}), f"{name}*must not be empty*") for name in ("admin_token", "metrics_token")),
         *((flag(metrics_port=9, host=host), "metrics_port: * set metrics_token*")
           for host in ("0.0.0.0", "::", "192.0.2.1", "bridge.example.org")),

@@ -45,7 +45,7 @@ def test_development_accounts_are_for_this_machine() -> None:
     ("values", "told"),
     [
         *(({"host": host}, OTHERS) for host in (
-            "0.0.0.0", "::", "", "192.0.2.1", "10.0.0.1", "2001:db8::1", "bridge.example.org"
+            "0.0.0.0", "::", "192.0.2.1", "10.0.0.1", "2001:db8::1", "bridge.example.org"
         )),
         *(({name: value, **token}, f"{OTHERS}, and {name} says that others")
           for name, value in (

@@ -238,6 +238,17 @@ async def test_signing_in_is_limited_by_address(tmp_path: Path) -> None:
         (await post_login(server, "", "")).problem(429)
 
 
+async def test_changes_of_subscriptions_are_limited_by_address(tmp_path: Path) -> None:
+    async with running_server(tmp_path, quota_exempt=()) as server:
+        inbox = await sign_in(server)
+        methods = ["PUT", "DELETE"] * 30
+        statuses = [(await inbox.ask(method, "/subscriptions/none")).status for method in methods]
+
+        assert set(statuses) == {404}
+        assert (await inbox.ask("PUT", "/subscriptions/none")).problem(429)["status"] == 429
+        assert (await inbox.ask("GET", "/subscriptions")).status == 200
+
+
 def rows(server: RunningServer) -> list[int]:
     """How many nonces there are, and how many tokens."""
     return [look(server, f"SELECT count(*) FROM {name}")[0][0] for name in ("sign_in_nonces", "inbox_tokens")]

@@ -99,7 +99,11 @@ async def test_a_secret_that_a_command_has_revoked_is_refused_at_the_very_next_r
     )  # fmt: skip
 
     assert (before.status, revoked.exit_code, revoked.err) == (200, 0, "")
-    (await app.notify([A])).problem(401)
+    stranger = await refusal(app, "notify", app.project_id, "Bearer wrong")
+    assert await refusal(app, "notify", app.project_id, bearer(app)) == stranger
+    charged = [await knock(app, "notify", app.project_id, [bearer(app)]) for _ in range(25)]
+    assert {answer.status for answer in charged} == {401}, "a revoked secret spends no limit of its project"
+    assert "notify-calls" not in charged[0].headers.get("RateLimit", "")
 
 
 async def test_project_sees_nothing_of_another(app: App, other_app: App) -> None:

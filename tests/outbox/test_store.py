@@ -131,6 +131,22 @@ async def test_new_messages_come_before_retries_and_a_repeated_record_counts_onc
     assert (again.attempts, again.due_at_ms, again.created_at_ms) == (1, 1, 0)
     assert await store.pending_queues(LATE, FIRST, 1) == [waiting(IN_A, LATE + 9)]
     assert [await store.next_due_ms(IN_A, moment) for moment in (LATE, LATE + 9)] == [LATE + 9, None]
+    for _ in range(5):  # all that is due was tried then, some of it twice
+        (due,) = await store.next_messages(IN_A, LATE, 1)
+        await store.postpone(due, 1, "the receiver answered 500", 0, None)
+    (pending,) = await store.pending_queues(LATE, FIRST, 1)
+    assert pending.claimant.has_failed is True
+
+
+async def test_a_late_outcome_does_not_revive_a_dead_letter(store: OutboxStore) -> None:
+    await write(store, A)
+    (due,) = await store.next_messages(IN_A, LATE, 1)
+    await store.bury(due, 6, "gone", None)
+    await store.postpone(due, 7, "late", 6, None)
+
+    assert await store.next_messages(IN_A, LATE, 1) == []
+    stock = await store.stock()
+    assert (stock.due, stock.dead) == (0, 1)
 
 
 async def test_hosts_that_answer_are_remembered_unless_too_many_or_too_old(store: OutboxStore) -> None:

@@ -144,15 +144,15 @@ async def test_costs_are_charged_wholly_or_not(url: str, processes: Processes, c
 async def test_tokens_of_a_client_that_has_left_return(url: str, clock: ManualClock) -> None:
     async with AsyncExitStack() as stack:
         first = await opened(url, clock, stack)
-        charged_for = 0
-        for number in range(60):  # each leaves at another moment of its charges
-            charging = asyncio.create_task(first.charge_costs(bytes_of(10, str(number))))
+        spent = 0
+        for number in range(60):  # each leaves at another moment of its charge
+            charging = asyncio.create_task(first.charge_costs([Cost("all", ALL, 20)]))
             await turns(number)
             charging.cancel()
             (outcome,) = await asyncio.gather(charging, return_exceptions=True)
-            charged_for += 10 if outcome is None else 0
-        await first.charge_costs(bytes_of(10))
-    assert await left(url, ALL, clock) == 1_500 - charged_for - 10
+            spent += 20 if outcome is None else 0
+        await first.charge_costs([Cost("all", ALL, 20)])
+    assert await left(url, ALL, clock) == 1_500 - spent - 20
 
 
 async def test_work_done_empties_a_bucket(url: str, processes: Processes, clock: ManualClock) -> None:

@@ -13,8 +13,10 @@ import pytest
 from multidict import CIMultiDict
 from structlog.testing import CapturingLogger, capture_logs
 
+from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.web import addresses
 from bridge_server.web import request_log as module
+from bridge_server.web.limits import Quotas
 from bridge_server.web.request_log import Refusals
 from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock
@@ -117,6 +119,16 @@ async def test_a_clock_that_is_set_back_refuses_no_caller_for_long(server: Runni
     server.clock.advance(1)
     assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
     assert await spend(server, 2) == [200, 429]
+
+
+def test_buckets_that_were_full_stay_full_when_the_clock_is_set_back() -> None:
+    clock, limits = ManualClock(), (Limit("calls", 3, MICROSECONDS),)
+    quotas = Quotas(clock)
+    quotas.charge("a", limits)
+    clock.advance(60)
+    quotas.forget_full()
+    clock.advance(-3600)
+    assert quotas.charge("a", limits).charges[0].spending.remaining == 2
 
 
 async def test_a_restart_does_not_refill(tmp_path: Path) -> None:

@@ -114,8 +114,8 @@ class BucketCharges:
         return max(ask.extra for ask in attempted) if self.has_extra else 0
 
     def allow(self, attempt: Sequence[WaitingCharge], extra: int, after_us: int, now_us: int) -> None:
-        """Answer each charge with the bucket after it; the last one that asked for extra tokens has them. What
-        nobody waits for any more goes back.
+        """Answer each charge with the bucket after it. The last one that asked for extra tokens has them.
+        What nobody waits for any more goes back.
         """
         limit, later = self.limit, sum(ask.tokens for ask in attempt)
         leasing = [ask for ask in attempt if ask.extra and not ask.was_left]
