@@ -19,7 +19,6 @@ DEVELOPMENT_MNEMONIC = " ".join(["test"] * 11 + ["junk"])
 
 _WORD_BITS = 11
 _COUNTS = (12, 15, 18, 21, 24)
-_ENTROPY_SIZES = tuple(count * 4 // 3 for count in _COUNTS)
 _ROUNDS = 2048
 
 HARDENED = 2**31  # the number that is added to an index which is written with an apostrophe
@@ -47,17 +46,6 @@ def listed_words() -> tuple[str, ...]:
 @cache
 def _numbers() -> dict[str, int]:
     return {word: number for number, word in enumerate(listed_words())}
-
-
-def new_mnemonic(entropy: bytes) -> str:
-    """The 12 to 24 words of 16, 20, 24, 28 or 32 random bytes. Raises MnemonicError for other sizes."""
-    if len(entropy) not in _ENTROPY_SIZES:
-        raise MnemonicError(f"the entropy must have 16, 20, 24, 28 or 32 bytes, and has {len(entropy)}")
-    checksum_bits = len(entropy) // 4
-    bits = int.from_bytes(entropy) << checksum_bits | _checksum(entropy)
-    count = (len(entropy) * 8 + checksum_bits) // _WORD_BITS
-    numbers = [bits >> _WORD_BITS * place & 2**_WORD_BITS - 1 for place in reversed(range(count))]
-    return " ".join(listed_words()[number] for number in numbers)
 
 
 def checked_mnemonic(text: str) -> str:

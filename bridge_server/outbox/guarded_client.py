@@ -293,10 +293,6 @@ class ReservedSemaphore:
         self._open = asyncio.Semaphore(total - kept)
         self._went_well: OrderedDict[str, bool] = OrderedDict()
 
-    def went_well(self, key: str) -> bool | None:
-        """Whether the last use of the key went well; None if that is not known."""
-        return self._went_well.get(key)
-
     def note(self, key: str, well: bool) -> None:
         """Remember whether the last use of the key went well."""
         self._went_well[key] = well

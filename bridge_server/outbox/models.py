@@ -25,9 +25,6 @@ _HOST = re.compile(r"(.*?)(?::[0-9]*)?", re.ASCII)
 Purpose = NewType("Purpose", str)
 """The kind of thing that a message serves, such as `device`. A room defines the purposes of its messages."""
 
-UNKNOWN_PURPOSE = Purpose("unknown")
-"""The purpose of a message that an older version stored, and whose row does not show what it serves."""
-
 
 class Queue(NamedTuple):
     """Messages of one destination that serve one subject. They are sent in their order."""
