@@ -160,8 +160,8 @@ class PushServer:
 
 def _place(url: str) -> str:
     """The URL in a normal form that can be compared; a URL without a valid origin is unchanged."""
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         origin = fields.web_origin(f"{parts.scheme}://{parts.netloc}".lower())
     except ValueError:
         return url

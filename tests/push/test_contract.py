@@ -118,3 +118,9 @@ async def test_malformed_token_of_a_type_is_refused_without_quoting_it(connected
         assert pointers(problem) == ["#/token"]
         assert token not in problem["errors"][0]["detail"]
     assert connected.registrations() == []
+
+
+@each_row("token", ["//[x", "//x]:y", "//[v1.x"])
+async def test_a_token_that_looks_like_a_broken_url_is_a_token(connected: PushClient, token: str) -> None:
+    assert (await connected.register(type="fcm", token=token)).status == 200
+    assert connected.registrations() == [(TOPIC, "fcm", f"fcm:{token}")]
