@@ -262,7 +262,10 @@ class SessionCookies:
 
     def is_secure(self, request: web.Request) -> bool:
         """Whether the browser came over TLS, which a proxy ends."""
-        host = URL(f"//{host_of(request)}").host if self._secure_host else None
+        try:
+            host = URL(f"//{host_of(request)}").host if self._secure_host else None
+        except ValueError:  # the client sends what it likes, such as a port beyond 65535
+            return False
         return host is not None and host == self._secure_host
 
     def _name(self, request: web.Request) -> str:

@@ -115,6 +115,9 @@ async def test_a_link_signs_in_with_a_cookie_of_one_host(server: RunningServer, 
     async with running_server(tmp_path / "tls", **settings) as behind_tls:
         link = await new_link(behind_tls)
         answer = await ConsoleClient(behind_tls).get(link, headers={"Host": "bridge.example.org"})
+        for host in ("localhost:99999", "[127.0.0.1]"):
+            stranger = await ConsoleClient(behind_tls).get(PROJECTS, headers={"Host": host})
+            assert stranger.status == 401, host
     assert re.fullmatch(
         r"__Host-bridge-console=[\w-]{43}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=43200",
         answer.headers["Set-Cookie"],
