@@ -65,10 +65,10 @@ async def test_the_first_rule_that_matches_decides_until_its_count_is_reached() 
 async def test_a_rule_of_an_origin_is_for_its_page_alone() -> None:
     origins = ["https://dapp.example", "other.example:8080", "Named"]
     rules = [f"a@{origin}=answer:{number}" for number, origin in enumerate(origins, 1)]
-    pages = ("https://dapp.example", "http://other.example:8080", "Named", "https://other.example")
+    pages = ("https://dapp.example", "http://other.example:8080", "Named", "https://other.example", "x://[")
     async with HeadlessWallet(rules=[*rules, "a=answer:4"]) as wallet:
         answered = [await outcomes(wallet, "a", origin=page) for page in pages]
-    assert answered == [["1"], ["2"], ["3"], ["4"]]
+    assert answered == [["1"], ["2"], ["3"], ["4"], ["4"]]
 
 
 async def test_a_rule_of_python_is_changed_by_each_further_word() -> None:

@@ -5,7 +5,6 @@ import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import orjson
 
@@ -119,7 +118,7 @@ def _json(text: str) -> Any:
 def is_origin(wanted: str, origin: str) -> bool:
     """Whether a rule's origin is a dapp's: its page's origin or host, or its name if it has no page."""
     wanted = wanted.rstrip("/")
-    return wanted == origin or ("://" in origin and wanted == urlsplit(origin).netloc)
+    return wanted == origin or ("://" in origin and wanted == origin.partition("://")[2])
 
 
 @dataclass(slots=True)
