@@ -250,7 +250,7 @@ async def test_a_payload_that_is_too_large_is_refused_before_it_is_sent(apns: Ap
 
 
 REFUSALS = {
-    Verdict.GONE: "BadDeviceToken Unregistered ExpiredToken",
+    Verdict.GONE: "Unregistered ExpiredToken",
     Verdict.REFUSED: """
         PayloadTooLarge PayloadEmpty BadCollapseId BadExpirationDate BadMessageId BadPriority DuplicateHeaders
         InvalidPushType MissingDeviceToken
@@ -283,8 +283,17 @@ async def test_every_apns_answer_has_its_outcome(apns: Apns, reason: str, verdic
     assert len(apns.service.connections) == 1  # the connection is as good as before
 
 
-async def test_a_token_of_another_app_is_dead_once_the_topic_has_proven_itself(apns: Apns) -> None:
-    apns.service.by_token[OTHER_TOKEN] = refusal("DeviceTokenNotForTopic")
+@pytest.mark.parametrize(
+    ("reason", "hint"),
+    [
+        ("DeviceTokenNotForTopic", "the token belongs to another app"),
+        ("BadDeviceToken", "the token is malformed, or belongs to the other environment"),
+    ],
+)
+async def test_a_token_that_does_not_fit_is_dead_once_the_settings_have_proven_themselves(
+    apns: Apns, reason: str, hint: str
+) -> None:
+    apns.service.by_token[OTHER_TOKEN] = refusal(reason)
 
     for _ in range(2):
         assert (await apns.push(OTHER_TOKEN)).verdict is Verdict.FAILED
@@ -292,7 +301,7 @@ async def test_a_token_of_another_app_is_dead_once_the_topic_has_proven_itself(a
     proven = await apns.push(OTHER_TOKEN)
 
     assert proven.verdict is Verdict.GONE
-    assert proven.reason == "APNs answered 400 DeviceTokenNotForTopic: the token belongs to another app"
+    assert proven.reason == f"APNs answered 400 {reason}: {hint}"
 
 
 @each_row(

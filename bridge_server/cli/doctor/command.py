@@ -294,7 +294,8 @@ async def _tried(name: str, provider: Provider) -> Finding:
         outcome = await provider.push(_NO_DEVICE[name], notice)
     if outcome.verdict is Verdict.BLOCKED:
         return fail(f"push {name}", f"the credentials are refused: {outcome.reason}")
-    if outcome.verdict is Verdict.FAILED:
+    # BadDeviceToken is APNs' word for a token of no device, once it has accepted the credentials.
+    if outcome.verdict is Verdict.FAILED and "BadDeviceToken" not in outcome.reason:
         return warn(f"push {name}", f"not tried to the end: {outcome.reason}")
     return ok(f"push {name}", "the credentials are accepted")
 

@@ -67,7 +67,6 @@ _TOKEN_UPDATE_WAIT_SECONDS = 1_200.0
 _APNS_ABOUT_ALL_REASONS = frozenset({"ServiceUnavailable", "Shutdown", "TooManyProviderTokenUpdates"})
 
 _APNS_VERDICTS = {
-    "BadDeviceToken": Verdict.GONE,
     # The notification is at fault: every retry would get the same answer.
     **dict.fromkeys(
         ("BadCollapseId", "BadExpirationDate", "BadMessageId", "BadPriority", "DuplicateHeaders",
@@ -82,6 +81,8 @@ _APNS_VERDICTS = {
         Verdict.BLOCKED,
     ),
 }  # fmt: skip
+# A mistake in the settings causes these for every token: the other environment, or another topic.
+_APNS_DOUBTFUL_TOKENS = frozenset({"BadDeviceToken", "DeviceTokenNotForTopic"})
 _APNS_HINTS = {
     "BadDeviceToken": ": the token is malformed, or belongs to the other environment",
     "BadEnvironmentKeyIdInToken": ": the key is for the other environment",
@@ -98,9 +99,9 @@ def says_expired(answer: ServiceAnswer) -> bool:
 
 
 def judge_apns(answer: ServiceAnswer, *, proven: bool) -> Outcome:
-    """The outcome. A device token of another app (DeviceTokenNotForTopic) counts as dead. But a mistyped
-    topic causes this answer for every token: until APNs has accepted a notification with this key and
-    topic (`proven`), the answer counts as a failure, and no token is lost.
+    """The outcome. A malformed device token (BadDeviceToken) and one of another app (DeviceTokenNotForTopic)
+    count as dead. But the wrong environment or topic causes these answers for every token: until APNs has
+    accepted a notification with these settings (`proven`), they count as failures, and no token is lost.
     """
     if answer.taken:
         return Outcome(Verdict.DELIVERED, status=answer.status)
@@ -111,7 +112,7 @@ def judge_apns(answer: ServiceAnswer, *, proven: bool) -> Outcome:
     if wait is None and name == "TooManyProviderTokenUpdates":
         wait = _TOKEN_UPDATE_WAIT_SECONDS
     verdict = _APNS_VERDICTS.get(name, Verdict.FAILED)
-    if answer.status == 410 or (answer.status != 413 and name == "DeviceTokenNotForTopic" and proven):
+    if answer.status == 410 or (answer.status != 413 and name in _APNS_DOUBTFUL_TOKENS and proven):
         verdict = Verdict.GONE
     elif answer.status == 413:
         verdict = Verdict.REFUSED
