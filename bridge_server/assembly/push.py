@@ -98,12 +98,12 @@ class PushServices(NamedTuple):
 
 def push_services(foundation: Foundation) -> PushServices:
     """The push server with the providers that are configured."""
-    settings, instruments = foundation.settings, foundation.instruments
+    settings, instruments, clock = foundation.settings, foundation.instruments, foundation.clock
     if instruments is None:
-        providers = push_providers(settings, foundation.clock)
+        providers = push_providers(settings, clock)
     else:
         providers = {name: push_sink(name, instruments) for name in _SERVICES}
-    provider_senders = {name: ProviderSender(name, provider) for name, provider in providers.items()}
+    provider_senders = {name: ProviderSender(name, provider, clock) for name, provider in providers.items()}
     senders: dict[str, Sender] = {
         "log": LogSender(),
         **{name: NoProvider(name) for name in _SERVICES},
@@ -114,7 +114,7 @@ def push_services(foundation: Foundation) -> PushServices:
     bridges = Bridges(settings.push_timeout, settings.allow_private_webhooks)
     store = PushStore(foundation.database, settings.subscription_ttl * 1000, settings.max_topic_webhooks)
     sender = noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation)
-    server = PushServer(store, sender, bridges, foundation.clock, foundation.ids, foundation.stopping)
+    server = PushServer(store, sender, bridges, clock, foundation.ids, foundation.stopping)
     channels: dict[str, routes.AddressOf] = {"webhook": routes.webhook_address}
     if settings.push_log:
         channels["log"] = lambda _: DeviceEndpoint("log:", "log")  # whatever the token is

@@ -16,6 +16,7 @@ from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.provider import ProviderSender
 from tests.support import apns_service, fcm_service
 from tests.support.asking import ask, figure, until_delivered
+from tests.support.clock import ManualClock
 from tests.support.inbox_client import InboxClient
 from tests.support.project import App, look
 from tests.support.push_client import PushClient
@@ -45,24 +46,26 @@ class FakeProvider:
 async def test_a_block_of_one_lane_stops_no_other_and_ends_once_a_token_of_its_own_was_judged() -> None:
     delivered, gone = Outcome(Verdict.DELIVERED), Outcome(Verdict.GONE, "no such token")
     blocked, failed = Outcome(Verdict.BLOCKED, "the key was deleted"), Outcome(Verdict.FAILED, "503")
-    provider, pause_ms = FakeProvider(), 30_000
-    sender = ProviderSender("fake", provider)
+    provider, clock = FakeProvider(), ManualClock()
+    sender = ProviderSender("fake", provider, clock)
     apple, google = "fake https://apple.test", "fake https://google.test"
 
     with capture_logs() as logs:
-        for lane, now_ms, answer, outcome, lanes in (
+        for lane, seconds, answer, outcome, lanes in (
             (apple, 0, blocked, blocked, [apple]),
-            (apple, pause_ms, failed, failed, [apple]),
-            (apple, pause_ms, blocked, blocked, [apple]),
-            (google, pause_ms, delivered, delivered, [apple]),
-            (apple, pause_ms + 1, delivered, blocked, [apple]),
-            (google, pause_ms + 2, blocked, blocked, [apple, google]),
-            (apple, 2 * pause_ms, gone, gone, [google]),
+            (apple, 30, failed, failed, [apple]),
+            (apple, 0, blocked, blocked, [apple]),
+            (google, 0, delivered, delivered, [apple]),
+            (apple, 1, delivered, blocked, [apple]),
+            (google, 1, blocked, blocked, [apple, google]),
+            (apple, 28, gone, gone, [google]),
         ):
+            clock.advance(seconds)
+            clock.set_by(-3_600)  # the pause is of elapsed time
             provider.outcome = answer
             body = orjson.dumps({"title": "Bank", "body": "Prices fall"})
             message = OutgoingMessage("device.7", "fake:a:b:c", body, DEVICE, lane=lane)
-            assert await sender.send(message, now_ms) == outcome
+            assert await sender.send(message, clock.now_ms()) == outcome
             assert sender.blocked == dict.fromkeys(lanes, "the key was deleted")
 
     assert [(line["event"], line["lane"]) for line in logs] == [

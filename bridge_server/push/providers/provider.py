@@ -15,7 +15,7 @@ from bridge_server.outbox.guarded_client import ANSWER_LIMIT_BYTES, Outcome, Ver
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.push import models, notices
 
-BLOCKED_PAUSE_MS = 30_000
+_BLOCKED_PAUSE_US = 30_000_000
 
 log = structlog.get_logger()
 
@@ -44,18 +44,19 @@ ProviderOf: TypeAlias = Callable[[Clock], Provider]
 
 
 class _Block(NamedTuple):
-    """A service's refusal of this server's credentials, and the end of the pause after it."""
+    """A service's refusal of this server's credentials, and the elapsed time at which its pause ends."""
 
     reason: str
-    until_ms: int
+    until_us: int
 
 
 class ProviderSender:
     """Passes messages to a provider, and pauses a lane whose service refuses this server's credentials."""
 
-    def __init__(self, channel: str, provider: Provider) -> None:
+    def __init__(self, channel: str, provider: Provider, clock: Clock) -> None:
         self._channel = channel
         self._provider = provider
+        self._clock = clock
         self._blocks: dict[str, _Block] = {}
         self.outcomes: Counter[str] = Counter()
         """The number of attempts since the start, by outcome."""
@@ -73,7 +74,7 @@ class ProviderSender:
         """Attempt to deliver once."""
         lane = message.destination
         block = self._blocks.get(lane)
-        if block is not None and now_ms < block.until_ms:
+        if block is not None and self._clock.elapsed_us() < block.until_us:
             return Outcome(Verdict.BLOCKED, block.reason)
         token = message.url.partition(":")[2]
         outcome = await self._provider.push(token, notices.read_notice(message))
@@ -81,7 +82,7 @@ class ProviderSender:
         if outcome.verdict is Verdict.BLOCKED:
             if lane not in self._blocks:
                 log.error("push_provider_blocked", channel=self._channel, lane=lane, reason=outcome.reason)
-            self._blocks[lane] = _Block(outcome.reason, now_ms + BLOCKED_PAUSE_MS)
+            self._blocks[lane] = _Block(outcome.reason, self._clock.elapsed_us() + _BLOCKED_PAUSE_US)
         elif lane in self._blocks and outcome.verdict in (Verdict.DELIVERED, Verdict.GONE):
             log.info("push_provider_works_again", channel=self._channel, lane=lane)
             del self._blocks[lane]
