@@ -61,10 +61,10 @@ class ProviderFailedError(UpstreamError, code="provider-failed", title="The push
 
 
 class TooManyPushesError(UnavailableError, code="too-many-pushes", title="Too many pushes at once"):
-    """The limit of concurrent pushes is reached."""
+    """The limit of concurrent pushes, or of registrations at other bridges, is reached."""
 
     def __init__(self) -> None:
-        super().__init__("Too many pushes are waiting for their providers. Try again.")
+        super().__init__("Too many pushes or registrations wait for other servers. Try again.")
 
 
 class TokenDeadError(GoneError, code="token-dead", title="The push token is dead"):

@@ -19,7 +19,9 @@ from bridge_server.outbox.topics import Topic
 from bridge_server.push import models, notices
 from bridge_server.push.store import PushStore
 
+# Pushes and subscriptions are counted apart: bridges that hang, which a stranger may name, stop no push.
 _PUSHES_AT_ONCE = 256
+_SUBSCRIPTIONS_AT_ONCE = 256
 
 log = structlog.get_logger()
 
@@ -83,6 +85,7 @@ class PushServer:
         self._stopping = stopping
         self._turns = KeyedLock()
         self._pushing = 0
+        self._subscribing = 0
 
     async def register(
         self, registration: models.Registration, own_urls: frozenset[str], push_url: str | None
@@ -91,7 +94,7 @@ class PushServer:
 
         `own_urls` are the URLs of this server. Another server's bridge is given `push_url` as the webhook;
         None means that it could not reach this server. Registrations of one topic run one after another.
-        Raises BridgeRefusedError, and then nothing is registered.
+        Raises BridgeRefusedError or TooManyPushesError, and then nothing is registered.
         """
         own_places = set(map(_place, own_urls))
         if _place(registration.address.url) in {f"{place}/push" for place in own_places}:
@@ -141,10 +144,15 @@ class PushServer:
     async def _subscribe(self, client: models.Registration, push_url: str | None) -> None:
         if push_url is None:
             raise models.BridgeRefusedError("this server has no public_url that it could call")
+        if self._subscribing >= _SUBSCRIPTIONS_AT_ONCE:
+            raise models.TooManyPushesError
+        self._subscribing += 1
         try:
             await self._stopping.finish(self._bridges.subscribe(client.bridge, client.topic, push_url))
         except StoppedError as error:
             raise models.BridgeRefusedError("this server is stopping") from error
+        finally:
+            self._subscribing -= 1
 
     async def _send_now(self, message: OutgoingMessage) -> Outcome:
         if self._pushing >= _PUSHES_AT_ONCE:

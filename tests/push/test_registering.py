@@ -171,6 +171,28 @@ async def test_a_server_with_a_public_url(tmp_path: Path, public_url: str, spell
     assert orjson.loads(request.body)["webhook"] == f"{public_url.rstrip('/')}/push"
 
 
+async def test_bridges_that_hang_take_256_connections_and_stop_no_other(
+    tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = hang
+    async with running_server(tmp_path, allow_private_webhooks=True, push_timeout=60) as server:
+        push, foreign = PushClient(server), receiver.url("")
+        waiting = [
+            asyncio.create_task(push.register(bridge=foreign, topic=f"topic {number}"))
+            for number in range(256)
+        ]
+        await receiver.got(256)
+
+        refused = await push.register(bridge=foreign, topic="one more")
+
+        assert refused.problem(503)["type"].endswith(":too-many-pushes")
+        assert len(receiver.requests) == 256
+        assert [(await push.register()).status, (await push.push()).status] == [200, 200]
+        receiver.released.set()
+        assert {(await each).status for each in waiting} == {200}
+        assert (await push.register(bridge=foreign, topic="one more")).status == 200
+
+
 async def test_later_registration_stays_after_a_slow_one(push: PushClient, receiver: WebhookReceiver) -> None:
     receiver.otherwise = hang
     slow = asyncio.create_task(push.register(bridge=receiver.url(""), peerName="Earlier"))
