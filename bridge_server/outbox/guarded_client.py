@@ -60,14 +60,15 @@ class Verdict(Enum):
 class Outcome:
     """The outcome of one attempt. `reason` is a short text for people, without the URL, and empty after a
     success. `status` is the status of the answer, if there was one. `retry_after_seconds` is the receiver's
-    Retry-After; with `about_lane` it pauses the whole lane, otherwise only this message.
+    Retry-After; with `about_lane` it pauses the whole lane, otherwise only this message. None: the service
+    does not say which of them it means.
     """
 
     verdict: Verdict
     reason: str = ""
     status: int | None = None
     retry_after_seconds: float | None = None
-    about_lane: bool = False
+    about_lane: bool | None = False
 
 
 def answered_status(reason: str) -> int | None:

@@ -1,8 +1,10 @@
-"""A provider that refuses this server's credentials: said once, nothing lost, nothing counted.
+"""A provider that refuses this server's credentials: said once, nothing lost, nothing counted. And one that
+limits a device or this server, and does not say which.
 
 No local push service can take a token of one lane and refuse another: a fake provider does.
 """
 
+from dataclasses import replace
 from typing import Self
 
 import orjson
@@ -17,10 +19,11 @@ from bridge_server.push.providers.provider import ProviderSender
 from tests.support import apns_service, fcm_service
 from tests.support.asking import ask, figure, until_delivered
 from tests.support.clock import ManualClock
-from tests.support.inbox_client import InboxClient
-from tests.support.project import App, look
+from tests.support.fakes import status
+from tests.support.inbox_client import InboxClient, sign_in
+from tests.support.project import App, look, until_tried
 from tests.support.push_client import PushClient
-from tests.support.push_services import PushServices
+from tests.support.push_services import VAPID, PushServices
 from tests.support.rows import each_row
 from tests.support.waiting import eventually
 
@@ -43,11 +46,21 @@ class FakeProvider:
         return self.outcome
 
 
+def fake_sender(clock: ManualClock) -> tuple[FakeProvider, ProviderSender]:
+    provider = FakeProvider()
+    return provider, ProviderSender("fake", provider, clock)
+
+
+def a_push(lane: str, token: str = "a:b:c") -> OutgoingMessage:
+    body = orjson.dumps({"title": "Bank", "body": "Prices fall"})
+    return OutgoingMessage("device.7", f"fake:{token}", body, DEVICE, lane=lane)
+
+
 async def test_a_block_of_one_lane_stops_no_other_and_ends_once_a_token_of_its_own_was_judged() -> None:
     delivered, gone = Outcome(Verdict.DELIVERED), Outcome(Verdict.GONE, "no such token")
     blocked, failed = Outcome(Verdict.BLOCKED, "the key was deleted"), Outcome(Verdict.FAILED, "503")
-    provider, clock = FakeProvider(), ManualClock()
-    sender = ProviderSender("fake", provider, clock)
+    clock = ManualClock()
+    provider, sender = fake_sender(clock)
     apple, google = "fake https://apple.test", "fake https://google.test"
 
     with capture_logs() as logs:
@@ -63,9 +76,7 @@ async def test_a_block_of_one_lane_stops_no_other_and_ends_once_a_token_of_its_o
             clock.advance(seconds)
             clock.set_by(-3_600)  # the pause is of elapsed time
             provider.outcome = answer
-            body = orjson.dumps({"title": "Bank", "body": "Prices fall"})
-            message = OutgoingMessage("device.7", "fake:a:b:c", body, DEVICE, lane=lane)
-            assert await sender.send(message, clock.now_ms()) == outcome
+            assert await sender.send(a_push(lane), clock.now_ms()) == outcome
             assert sender.blocked == dict.fromkeys(lanes, "the key was deleted")
 
     assert [(line["event"], line["lane"]) for line in logs] == [
@@ -73,6 +84,40 @@ async def test_a_block_of_one_lane_stops_no_other_and_ends_once_a_token_of_its_o
         ("push_provider_blocked", google),
         ("push_provider_works_again", apple),
     ]
+
+
+async def test_a_limit_pauses_a_lane_once_three_devices_met_it_without_a_success_between() -> None:
+    perhaps = Outcome(Verdict.FAILED, "429", 429, 60.0, about_lane=None)
+    one, everything = replace(perhaps, about_lane=False), replace(perhaps, about_lane=True)
+    delivered, gone = Outcome(Verdict.DELIVERED), Outcome(Verdict.GONE, "no such token")
+    provider, sender = fake_sender(ManualClock())
+
+    for lane, token, answer, outcome in (
+        *[("google", "stranger's", perhaps, one)] * 9,
+        ("google", "b", perhaps, one),
+        ("apple", "c", perhaps, one),
+        ("google", "c", one, one),
+        ("google", "c", gone, gone),
+        ("google", "c", perhaps, everything),
+        ("google", "d", perhaps, one),
+        ("google", "e", perhaps, one),
+        ("google", "a", delivered, delivered),
+        ("google", "f", perhaps, one),
+        ("google", "f", everything, everything),
+        ("apple", "a", perhaps, one),
+        ("apple", "b", perhaps, everything),
+    ):
+        provider.outcome = answer
+        assert await sender.send(a_push(lane, token), 0) == outcome, (lane, token)
+
+
+async def test_the_limits_of_many_lanes_are_forgotten() -> None:
+    provider, sender = fake_sender(ManualClock())
+    provider.outcome = Outcome(Verdict.FAILED, "429", 429, 60.0, about_lane=None)
+
+    for token in ("a", "b", "c"):
+        for number in range(1_001):
+            assert not (await sender.send(a_push(f"fake https://{number}.test", token), 0)).about_lane
 
 
 PROVIDERS = ("fcm", "apns")
@@ -135,6 +180,27 @@ async def test_a_blocked_provider_is_logged_once_counts_no_attempt_stops_no_othe
     assert look(app.server, QUEUED) == [(0, None, 0, 0)]
     assert await readiness() == (200, "ready\n")
     assert await figure(app.server, f"push_{channel}_blocked") == 0
+
+
+LIMITED = {"fcm": fcm_service.refusal("QUOTA_EXCEEDED"), "webpush": status(429, Retry_After="3600")}
+
+
+@pytest.mark.parametrize("channel", LIMITED)
+async def test_the_limit_of_a_strangers_device_keeps_no_other_waiting(
+    app: App, subscriber: InboxClient, services: PushServices, channel: str
+) -> None:
+    stranger = await sign_in(app.server, 2)
+    await stranger.subscribe(app.project_id)
+    tokens = {"fcm": "limited", "webpush": services.browser.subscribe(services.webpush, VAPID.public_key)}
+    await stranger.add_device(channel, tokens[channel])
+    getattr(services, channel).script.append(LIMITED[channel])
+    await app.notify([stranger.account], title="limited")
+    await until_tried(app.server, 1)
+
+    await subscriber.add_device(channel, services.token(channel))
+    await app.notify([subscriber.account], title="another")
+
+    assert [each.title for each in await services.got(channel, 2)] == ["limited", "another"]
 
 
 @each_row("channel", PROVIDERS)

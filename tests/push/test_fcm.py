@@ -26,6 +26,7 @@ from tests.support.push_services import FCM_TOKEN
 from tests.support.rows import each_row
 
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
+QUOTA_FAILURE = "type.googleapis.com/google.rpc.QuotaFailure"
 PEM = rsa_key().export_key(pkcs=8).decode()
 SOUND = {
     "type": "service_account",
@@ -103,6 +104,12 @@ def violated(*violations: object) -> FcmAnswer:
     return answered(400, error("INVALID_ARGUMENT", 5, *details))
 
 
+def limited(*violations: object) -> FcmAnswer:
+    """A quota that is used up, with details that name these violations."""
+    details = [{"@type": QUOTA_FAILURE, "violations": each} for each in violations]
+    return answered(429, error("RESOURCE_EXHAUSTED", *details))
+
+
 async def test_a_message_arrives_in_the_form_that_fcm_documents_whatever_its_data(fcm: Fcm) -> None:
     outcome = await fcm.push(notice=replace(NOTICE, data={"topic": "t", "id": "forged", "url": "forged"}))
 
@@ -165,11 +172,14 @@ OF_OTHER_SHAPES = {"status": 7, "details": {"@type": "x"}, "message": 5}
         (violated("message.token", ["message.token"]), Verdict.REFUSED, None, False),
         (refusal("INVALID_ARGUMENT"), Verdict.REFUSED, None, False),
         (answered(413), Verdict.REFUSED, None, False),  # the body is too large for the front end
-        (refusal("QUOTA_EXCEEDED"), Verdict.FAILED, 60.0, True),
-        (refusal("QUOTA_EXCEEDED", Retry_After="90"), Verdict.FAILED, 90.0, True),
+        (refusal("QUOTA_EXCEEDED"), Verdict.FAILED, 60.0, None),
+        (refusal("QUOTA_EXCEEDED", Retry_After="90"), Verdict.FAILED, 90.0, None),
+        (limited([{"subject": "device:1", "description": "Rate exceeded"}]), Verdict.FAILED, 60.0, False),
+        (limited([{"description": "Device message rate exceeded"}]), Verdict.FAILED, 60.0, False),
+        (limited([{"subject": "project:1"}], ["device"], "device"), Verdict.FAILED, 60.0, None),
         (refusal("UNAVAILABLE"), Verdict.FAILED, None, True),
         (refusal("UNAVAILABLE", Retry_After="30"), Verdict.FAILED, 30.0, True),
-        (answered(429), Verdict.FAILED, 60.0, True),
+        (answered(429), Verdict.FAILED, 60.0, None),
         (answered(503, Retry_After="30"), Verdict.FAILED, 30.0, True),
         (refusal("INTERNAL"), Verdict.FAILED, None, False),
         (refusal("INTERNAL", Retry_After="Fri, 15 Jan 2027 08:02:00 GMT"), Verdict.FAILED, 120.0, False),
@@ -184,7 +194,7 @@ OF_OTHER_SHAPES = {"status": 7, "details": {"@type": "x"}, "message": 5}
     ],
 )
 async def test_every_fcm_answer_has_its_outcome_and_its_retry_after_is_for_the_device_or_the_service(
-    answer: FcmAnswer, verdict: Verdict, pause: float | None, about_all: bool, fcm: Fcm
+    answer: FcmAnswer, verdict: Verdict, pause: float | None, about_all: bool | None, fcm: Fcm
 ) -> None:
     fcm.service.otherwise = answer
     outcome = await fcm.push()

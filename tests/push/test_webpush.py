@@ -230,8 +230,8 @@ def test_every_push_service_answer_has_its_outcome(verdict: Verdict, codes: list
         assert "secret" not in outcome.reason
 
 
-def test_retry_after_is_read_and_too_much_and_not_now_are_said_for_all_subscriptions() -> None:
-    for code, about_all in ((429, True), (503, True), (500, False), (406, False)):
+def test_retry_after_is_read_and_is_for_all_subscriptions_after_not_now_and_perhaps_after_too_much() -> None:
+    for code, about_all in ((429, None), (503, True), (500, False), (406, False)):
         assert judged(code, Retry_After="119").retry_after_seconds == 119
         assert judged(code, Retry_After="Fri, 15 Jan 2027 08:01:00 GMT").retry_after_seconds == 60
         assert judged(code, Retry_After="soon").retry_after_seconds is None

@@ -176,12 +176,14 @@ def _fcm_link(url: str) -> str | None:
 
 _FCM_ERROR = "type.googleapis.com/google.firebase.fcm.v1.FcmError"
 _BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
+_QUOTA_FAILURE = "type.googleapis.com/google.rpc.QuotaFailure"
 _FCM_CODE = re.compile(r"[A-Z][A-Z_]{0,63}")
 # "If there is no retry-after header, default to 60 seconds" (docs/cloud-messaging/scale-fcm).
 _QUOTA_WAIT_SECONDS = 60.0
 
-# Statuses and codes that pause all messages. FCM also limits single devices, with the same code.
-_FCM_ABOUT_ALL = (429, 503, "QUOTA_EXCEEDED", "UNAVAILABLE")
+# FCM limits the project and single devices, with one code (docs/cloud-messaging/throttling-and-quotas).
+_FCM_LIMITED = (429, "QUOTA_EXCEEDED")
+_FCM_ABOUT_ALL = (503, "UNAVAILABLE")
 
 _FCM_VERDICTS = {
     "UNREGISTERED": Verdict.GONE,
@@ -212,7 +214,9 @@ def judge_fcm(answer: ServiceAnswer, *, proven: bool) -> Outcome:
     wait = answer.retry_after_seconds
     if wait is None and answer.status == 429:
         wait = _QUOTA_WAIT_SECONDS
-    about_all = answer.status in _FCM_ABOUT_ALL or code in _FCM_ABOUT_ALL
+    about_all: bool | None = answer.status in _FCM_ABOUT_ALL or code in _FCM_ABOUT_ALL
+    if answer.status in _FCM_LIMITED or code in _FCM_LIMITED:
+        about_all = False if _is_about_the_device(answer.document) else None
     return Outcome(_fcm_verdict(code, answer, proven), reason, answer.status, wait, about_lane=about_all)
 
 
@@ -235,13 +239,28 @@ def _fcm_code(document: Mapping[str, Any]) -> str:
 
 def _is_about_the_token(document: Mapping[str, Any]) -> bool:
     """Whether INVALID_ARGUMENT means the token: FCM names its field, or says so only in the error's text."""
-    for detail in _fcm_details(document, _BAD_REQUEST):
-        violations = detail.get("fieldViolations")
-        for violation in violations if isinstance(violations, list) else []:
-            if isinstance(violation, dict) and violation.get("field") == "message.token":
-                return True
+    violations = _fcm_violations(document, _BAD_REQUEST, "fieldViolations")
+    if any(violation.get("field") == "message.token" for violation in violations):
+        return True
     text = _fcm_error(document).get("message")
     return isinstance(text, str) and "registration token is not a valid" in text
+
+
+def _is_about_the_device(document: Mapping[str, Any]) -> bool:
+    """Whether a quota is one of the device. Google documents that it says which quota, but not the words."""
+    violations = _fcm_violations(document, _QUOTA_FAILURE, "violations")
+    return any(
+        "device" in f"{violation.get('subject')} {violation.get('description')}".lower()
+        for violation in violations
+    )
+
+
+def _fcm_violations(document: Mapping[str, Any], kind: str, member: str) -> Iterator[Mapping[str, Any]]:
+    for detail in _fcm_details(document, kind):
+        violations = detail.get(member)
+        for violation in violations if isinstance(violations, list) else []:
+            if isinstance(violation, dict):
+                yield violation
 
 
 def _fcm_details(document: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
@@ -302,7 +321,8 @@ def padding_for(payload: bytes) -> int:
 # 2xx: taken (RFC 8030, section 5).
 # 404, 410: the subscription is dead (section 7.3).
 # 413: this message is too large; the subscription lives on (section 7.2).
-# 429, 503: retry after Retry-After (section 8.4), and pause all messages to this service.
+# 429: retry after Retry-After (section 8.4); the limit may be one of the subscription or of this server.
+# 503: retry after Retry-After, and pause all messages to this service.
 # Another 5xx: retry after Retry-After.
 # 401, 403 of a known service that names the token: this server's credentials are wrong (KNOWN_SERVICES).
 # Another 403: the subscription was made with another key (Google: "do not correspond").
@@ -347,4 +367,4 @@ def judge_webpush(
         reason += ", and redirects are not followed"
     asked = headers.get(hdrs.RETRY_AFTER)
     wait = None if asked is None else parse_retry_after(asked, now_ms)
-    return Outcome(Verdict.FAILED, reason, status, wait, about_lane=status in (429, 503))
+    return Outcome(Verdict.FAILED, reason, status, wait, about_lane=None if status == 429 else status == 503)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import aiohttp
@@ -16,6 +17,8 @@ from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.push import models, notices
 
 _BLOCKED_PAUSE_US = 30_000_000
+_LIMITED_DEVICES = 3
+_MOST_LIMITED_LANES = 1_000
 
 log = structlog.get_logger()
 
@@ -51,13 +54,16 @@ class _Block(NamedTuple):
 
 
 class ProviderSender:
-    """Passes messages to a provider, and pauses a lane whose service refuses this server's credentials."""
+    """Passes messages to a provider, and pauses a lane whose service refuses this server's credentials or
+    limits several of its devices.
+    """
 
     def __init__(self, channel: str, provider: Provider, clock: Clock) -> None:
         self._channel = channel
         self._provider = provider
         self._clock = clock
         self._blocks: dict[str, _Block] = {}
+        self._limited: dict[str, set[int]] = {}  # hashes of tokens by lane
         self.outcomes: Counter[str] = Counter()
         """The number of attempts since the start, by outcome."""
 
@@ -86,7 +92,25 @@ class ProviderSender:
         elif lane in self._blocks and outcome.verdict in (Verdict.DELIVERED, Verdict.GONE):
             log.info("push_provider_works_again", channel=self._channel, lane=lane)
             del self._blocks[lane]
-        return outcome
+        return self._with_reach(lane, token, outcome)
+
+    def _with_reach(self, lane: str, token: str, outcome: Outcome) -> Outcome:
+        """The outcome, with a decision where the service does not say whether its limit is one of the device
+        or of this server: the lane pauses after limits of several devices without a success in between. A
+        stranger who has a device of their own limited stops nobody else.
+        """
+        if outcome.verdict is Verdict.DELIVERED:
+            self._limited.pop(lane, None)
+        if outcome.about_lane is not None:
+            return outcome
+        devices = self._limited.setdefault(lane, set())
+        devices.add(hash(token))
+        about_lane = len(devices) >= _LIMITED_DEVICES
+        if about_lane:  # counted anew after the pause, or a single device could prolong it
+            del self._limited[lane]
+        elif len(self._limited) > _MOST_LIMITED_LANES:
+            del self._limited[next(iter(self._limited))]
+        return replace(outcome, about_lane=about_lane)
 
 
 class TopicSender:
