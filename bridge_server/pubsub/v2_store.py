@@ -2,8 +2,8 @@
 
 A message is one row, however many clients it waits for: a subscription says how far its client has come. The
 messages of a topic that are above `reached` and published by others wait for the client, and so do those in
-`missing`: the client has acknowledged later ones, or was handed over what nobody had received. `reached` is
-never above a number that was given, and no number is given twice.
+`missing`: the client has acknowledged later ones, or was handed over what nobody had received. A new message
+has a greater number than every `reached` on disk, or it would not wait.
 """
 
 from collections import Counter, defaultdict
@@ -62,7 +62,11 @@ from bridge_server.storage.database import (
 # The statements of generation 2.x: SQL that SQLite 3.40 and PostgreSQL 14 both understand, but for the
 # reading and writing of JSON arrays.
 
-NEWEST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'irn_messages'"
+# A client may have acknowledged messages that were never stored: `reached` knows more than the sequence.
+NEWEST = """
+SELECT max((SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'irn_messages'),
+    (SELECT coalesce(max(reached), 0) FROM irn_subscriptions))
+"""
 TAKE_ID_BLOCK = """
 INSERT INTO irn_id_blocks (only_row, taken) VALUES (1, 1)
 ON CONFLICT (only_row) DO UPDATE SET taken = irn_id_blocks.taken + 1 RETURNING taken
@@ -247,7 +251,7 @@ class IrnStore:
         """None where other processes change them."""
 
     async def newest(self) -> int:
-        """The greatest number that was ever given to a message, or 0."""
+        """The greatest number that a stored message ever had, or that a client has reached; or 0."""
         return scalar(int, await self.database.read(NEWEST))
 
     async def calls(self, now_ms: int) -> Sequence[tuple[str, int]]:

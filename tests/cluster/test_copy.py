@@ -78,6 +78,9 @@ async def test_numbers_are_not_given_again(url: str, tmp_path: Path) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('sendings', 7000)")
         connection.execute("INSERT INTO accounts (id, account_key) VALUES (41, 'eip155:0x1')")
+        connection.execute(
+            "INSERT INTO irn_subscriptions (client, topic, expires_at_ms, reached) VALUES ('c', 't', 0, 40)"
+        )
 
     assert run_command("copy", "--data-dir", file.parent, "--to", url).exit_code == 0
 
@@ -85,6 +88,7 @@ async def test_numbers_are_not_given_again(url: str, tmp_path: Path) -> None:
         add = "INSERT INTO accounts (account_key) VALUES ('eip155:0x2') RETURNING id"
         assert await connection.fetchval(add) == 42
         assert await connection.fetchval("SELECT nextval(pg_get_serial_sequence('sendings', 'id'))") == 7_001
+        assert await connection.fetchval("SELECT nextval('irn_message_numbers')") == 41
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,14 @@ from random import Random
 from typing import Any
 
 import aiohttp
+import pytest
 
 from bridge_server.kit.testing.server import ServerProcess
-from tests.pubsub.conftest import irn_opened
+from tests.pubsub.conftest import Join, error_of, irn_opened
 from tests.support.needs import SLOW
+from tests.support.project import look
 from tests.support.rows import each_row
-from tests.support.server import running_server, server_process
+from tests.support.server import RunningServer, running_server, server_process
 from tests.support.socket_client import (
     TOKEN_TIME,
     Identity,
@@ -25,8 +27,9 @@ from tests.support.socket_client import (
     irn_connected,
     topic_of,
 )
+from tests.support.waiting import eventually
 
-TOPIC = topic_of("topic")
+TOPIC, OTHER = topic_of("topic"), topic_of("other")
 
 
 @asynccontextmanager
@@ -185,6 +188,72 @@ async def test_kills_and_stops_in_the_middle_of_messages_to_many_clients(tmp_pat
     room = {f"BRIDGE_{name.upper()}": str(value) for name, value in ROOM.items()}
     with server_process(tmp_path / "data", environment=room) as server:
         await talk_through_kills([server], Random(7), 20 if SLOW else 4, least=60, most=400)
+
+
+# A file numbers its messages anew after a restart, and knows nothing of those that were never stored.
+
+
+async def acknowledge_all(wallet: IrnClient) -> None:
+    """Everything that has come."""
+    await wallet.settled()
+    for request in wallet.requests:
+        await wallet.acknowledge(request)
+    await wallet.settled()
+
+
+def has_reached_unstored(server: RunningServer) -> bool:
+    """Whether a client has acknowledged a later message than the last one that was stored."""
+    stored = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'irn_messages'"
+    return look(server, f"SELECT max(reached) > ({stored}) FROM irn_subscriptions") == [(1,)]
+
+
+async def hears_everything_after_a_restart(join: Join, stopped: RunningServer, identity: Identity) -> None:
+    messages = ["one", "two", "three"]
+    async with running_server(stopped.settings.data_dir, stopped.clock) as server:
+        dapp = await join(to=server)
+        for message in messages:
+            await dapp.publish(TOPIC, message)
+        wallet = await join(identity, server)
+        await wallet.subscribe(TOPIC)
+
+        assert await wallet.messages(3) == messages
+
+
+@pytest.mark.sqlite("PostgreSQL numbers messages")
+async def test_messages_wait_after_a_restart_although_a_second_tab_was_late(
+    join: Join, tmp_path: Path
+) -> None:
+    identity = Identity()
+    async with irn_opened(tmp_path, [Identity(), identity, identity]) as (server, (dapp, tab, late)):
+        await tab.subscribe(TOPIC)
+        await late.subscribe(TOPIC)
+
+        async def has_acknowledged_unstored() -> bool:
+            await asyncio.gather(dapp.publish(TOPIC), tab.message())
+            await acknowledge_all(late)
+            return has_reached_unstored(server)
+
+        await eventually(has_acknowledged_unstored)
+    await hears_everything_after_a_restart(join, server, identity)
+
+
+@pytest.mark.sqlite("PostgreSQL numbers messages")
+async def test_messages_wait_after_a_restart_although_a_refused_one_was_sent(
+    join: Join, tmp_path: Path
+) -> None:
+    dapp, identity = Identity(), Identity()
+    async with irn_opened(tmp_path, [dapp, identity], max_client_messages=1) as (server, (first, wallet)):
+        await wallet.subscribe(TOPIC)
+        await first.publish(OTHER)
+
+        async def has_acknowledged_refused() -> bool:
+            refused = await error_of((await join(dapp, server)).publish(TOPIC))
+            assert refused.tag == "MailboxLimitExceeded"
+            await acknowledge_all(wallet)
+            return has_reached_unstored(server)
+
+        await eventually(has_acknowledged_refused)
+    await hears_everything_after_a_restart(join, server, identity)
 
 
 # The clock on the wall is set back while messages are under way: none is lost, none comes without end.

@@ -47,6 +47,11 @@ JOIN pg_class AS owner ON owner.oid = refobjid
 JOIN pg_attribute ON attrelid = owner.oid AND attnum = refobjsubid
 WHERE sequence.relkind = 'S' AND sequence.relnamespace = current_schema()::regnamespace
 """
+# The greatest numbers that were given. Clients may have acknowledged messages that were never stored.
+_GIVEN = """
+SELECT name, max(seq) FROM (SELECT name, seq FROM sqlite_sequence
+    UNION ALL SELECT 'irn_messages', coalesce(max(reached), 0) FROM irn_subscriptions) GROUP BY name
+"""
 _SERVERS = """
 SELECT count(DISTINCT number) FROM processes
 WHERE seen_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 30000
@@ -104,7 +109,7 @@ async def _copy_all(connection: Any, source: sqlite3.Connection, report: Report)
     tables = [name for (name,) in await connection.fetch(_TABLES) if name not in _OWN_TABLES]
     await _require_empty(connection, tables)
     copied = {table: await _copy_table(connection, source, table, report) for table in tables}
-    await _set_sequences(connection, dict(source.execute("SELECT name, seq FROM sqlite_sequence")))
+    await _set_sequences(connection, dict(source.execute(_GIVEN)))
     await _compare(connection, copied)
     return copied
 
