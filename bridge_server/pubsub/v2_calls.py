@@ -399,12 +399,23 @@ class IrnCalls:
     def _unsubscribe(self, socket: IrnSocket, request: ClientRequest, topics: Sequence[Topic]) -> None:
         for each in self._of_client.get(socket.client, ()):
             self._retrieving.leave_out(each, topics)
-            for topic in topics:
-                each.sending.detach(topic)
-        done: Done = partial(socket.answer_call, request.id_text, _TRUE)
+        self._detach(socket.client, topics)
+        done: Done = partial(self._unsubscribed, socket, request.id_text, topics)
         if socket.frames is not None:
             done = socket.frames.following(request.method, short_topics(topics), done)
         self._journal.submit(Unsubscribing(socket.client, tuple(topics), done))
+
+    def _unsubscribed(
+        self, socket: IrnSocket, id_text: bytes, topics: Sequence[Topic], refused: BridgeError | None
+    ) -> None:
+        if refused is None:  # an earlier subscription may have attached it since; a later one has not yet
+            self._detach(socket.client, topics)
+        socket.answer_call(id_text, _TRUE, refused)
+
+    def _detach(self, client: ClientKey, topics: Sequence[Topic]) -> None:
+        for each in self._of_client.get(client, ()):
+            for topic in topics:
+                each.sending.detach(topic)
 
     async def _receive(self, socket: IrnSocket, id_text: bytes, call: ReceiveCall) -> None:
         await self._receipts.take(socket.client, call.receipts)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.pubsub.conftest import Join, error_of, irn_opened
+from tests.pubsub.conftest import Join, error_of, irn_opened, until_open
 from tests.support.project import look
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
@@ -247,6 +247,40 @@ async def test_a_session_is_proposed_approved_and_used(join: Join) -> None:
     assert await dapp.ask("wc_createTopic", {"topic": TOPIC}) is True
     await wallet.publish(TOPIC, "for the creator")
     assert await dapp.messages(1) == ["for the creator"]
+
+
+@each_row(
+    ("method", "params", "topic"),
+    [
+        ("irn_subscribe", {"topic": TOPIC}, TOPIC),
+        ("wc_createTopic", {"topic": TOPIC}, TOPIC),
+        ("wc_proposeSession", PROPOSE, PAIRING),
+        ("wc_approveSession", APPROVE, SESSION),
+    ],
+    empties=True,
+)
+async def test_calls_that_are_sent_together_happen_in_their_order(
+    join: Join, server: RunningServer, method: str, params: dict[str, Any], topic: str
+) -> None:
+    dapp, wallet = await join(), await join()
+    unsubscribing = {"jsonrpc": "2.0", "method": "irn_unsubscribe", "params": {"topic": topic}}
+    await wallet.send(id=1, jsonrpc="2.0", method=method, params=params)
+    await wallet.send(id=2, **unsubscribing)
+    await wallet.answer(1)
+    assert await wallet.answer(2) is True
+
+    await dapp.publish(topic, "while unsubscribed")
+    await wallet.nothing()
+    await until_open(server, 2)
+
+    await wallet.subscribe(topic)
+    assert await wallet.messages(1) == ["while unsubscribed"]
+    await wallet.send(id=3, **unsubscribing)
+    await wallet.send(id=4, jsonrpc="2.0", method="irn_subscribe", params={"topic": topic})
+    assert await wallet.answer(3) is True
+    await wallet.answer(4)
+    await dapp.publish(topic, "once subscribed")
+    assert await wallet.messages(1) == ["once subscribed"]
 
 
 async def test_a_proposal_waits_as_long_as_it_says(join: Join, server: RunningServer) -> None:
