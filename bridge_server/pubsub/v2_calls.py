@@ -278,7 +278,11 @@ class IrnCalls:
         self._last_number = _FIRST_PROVISIONAL
 
     def number_after(self, newest: int) -> None:
-        """Give later messages greater numbers than this one."""
+        """Give later messages greater numbers than this one.
+
+        Numbers are given in memory, and most are never on disk. Nothing but this call keeps those of a new
+        process above all that the disk speaks of.
+        """
         self._last_number = newest
 
     def price(self, call: IrnCall) -> int:

@@ -248,7 +248,7 @@ class IrnStore:
         self.is_shared = database.takes_turns
         """Whether other processes use the same database."""
         self.subscribers = KnownSubscribers()
-        """None where other processes change them."""
+        """It stays empty where other processes change subscriptions, too."""
 
     async def newest(self) -> int:
         """The greatest number that a stored message ever had, or that a client has reached; or 0."""

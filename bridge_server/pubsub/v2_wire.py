@@ -86,12 +86,6 @@ def write_error(id_text: bytes, error: BridgeError) -> bytes:
     return b'{"id":%b,"jsonrpc":"2.0","error":%b}' % (id_text, orjson.dumps(_error(error)))
 
 
-def write_failure(id_text: bytes) -> bytes:
-    """The answer to a call at which the server has failed."""
-    error = {"code": _INTERNAL, "message": "The server failed. Its log has the reason.", "data": "Unknown"}
-    return b'{"id":%b,"jsonrpc":"2.0","error":%b}' % (id_text, orjson.dumps(error))
-
-
 def write_subscriptions(answer: SubscriptionAnswer, client: ClientKey, topics: Sequence[Topic]) -> bytes:
     """The answer to subscriptions, in the form that the call asks for: their ids, or true."""
     if answer is SubscriptionAnswer.DONE:
