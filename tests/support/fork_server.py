@@ -60,11 +60,11 @@ def main() -> None:
 
 def wait_long() -> None:
     """Have servers of this process wait for PostgreSQL for a minute: they give up after 2 s to 20 s, which a
-    busy machine may need.
+    busy machine may need. A transaction that a frozen process has left open still ends after 10 s.
     """
     from bridge_server.storage.postgres import connection, listening  # noqa: PLC0415 - of an extra
 
-    for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
+    for name in ("lock_timeout", "statement_timeout"):
         connection._SETTINGS[name] = "60s"
     connection.EXCHANGE_SECONDS = listening._EXCHANGE_SECONDS = 60.0
 
