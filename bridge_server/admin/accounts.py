@@ -6,7 +6,7 @@ from aiohttp import web
 
 from bridge_server.admin import projects
 from bridge_server.admin.notifications import OutcomeMomentsAnswer, outcome_moments
-from bridge_server.admin.projects import read_account
+from bridge_server.admin.projects import account_of
 from bridge_server.admin.rows import ANY_ACCOUNT, AdminRows
 from bridge_server.inbox import wire
 from bridge_server.inbox.models import ReadBy
@@ -16,7 +16,6 @@ from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.notify.history import HistoryStore
 from bridge_server.projects.caip10 import Account
-from bridge_server.projects.devices import DeviceDelivery
 from bridge_server.projects.models import Project, ProjectNotFoundError
 from bridge_server.projects.service import ProjectServices
 from bridge_server.web import shapes
@@ -99,7 +98,19 @@ class AccountAdmin:
             "account": account.spelled,
             "projects": [await self._in_project(project, account) for project in found],
             "devices": projects.devices_fields(await self._devices.of_account(account.key))["devices"],
-            "deliveries": [_delivery_fields(delivery) for delivery in deliveries],
+            "deliveries": [
+                {
+                    "device_id": each.device_id,
+                    "channel": each.channel,
+                    "project_id": each.project_id,
+                    "state": "failed" if each.next_attempt_at_ms is None else "waiting",
+                    "attempts": each.attempts,
+                    "created_at": rfc3339(each.created_at_ms),
+                    "next_attempt_at": rfc3339_or_none(each.next_attempt_at_ms),
+                    "error": each.last_error,
+                }
+                for each in deliveries
+            ],
         }
 
     async def _in_project(self, project: Project, account: Account) -> AccountProjectAnswer:
@@ -130,19 +141,6 @@ class AccountAdmin:
         }
 
 
-def _delivery_fields(delivery: DeviceDelivery) -> DeviceDeliveryAnswer:
-    return {
-        "device_id": delivery.device_id,
-        "channel": delivery.channel,
-        "project_id": delivery.project_id,
-        "state": "failed" if delivery.next_attempt_at_ms is None else "waiting",
-        "attempts": delivery.attempts,
-        "created_at": rfc3339(delivery.created_at_ms),
-        "next_attempt_at": rfc3339_or_none(delivery.next_attempt_at_ms),
-        "error": delivery.last_error,
-    }
-
-
 class InboxAdmin:
     """Shows the inbox of an account, and marks its notifications."""
 
@@ -161,11 +159,7 @@ class InboxAdmin:
         return {"read": await self._inbox.mark_read(await self._number(request), ids, ReadBy.BULK)}
 
     async def _number(self, request: web.Request) -> int:
-        return await self._inbox.store.number_of(_account(request).key)
-
-
-def _account(request: web.Request) -> Account:
-    return read_account(request.match_info["account"])
+        return await self._inbox.store.number_of(account_of(request).key)
 
 
 _ACCOUNT = f"/admin/accounts/{{account:{ANY_ACCOUNT}}}"
@@ -176,7 +170,7 @@ def account_routes(accounts: AccountAdmin, inbox: InboxAdmin, rows: AdminRows) -
     rows = rows.under("Accounts")
     return (
         rows.read(_ACCOUNT, "account",
-                  lambda request: accounts.of(_account(request), request.query.get("project_id")),
+                  lambda request: accounts.of(account_of(request), request.query.get("project_id")),
                   "Why an account did not get a notification", "The account.", of=accounts.of,
                   parameters=(Parameter("project_id", "Only this project, subscribed or not."),),
                   problems=(ProjectNotFoundError,)),

@@ -221,8 +221,7 @@ class OutboxAdmin:
             found = self._attempts.find(number)
             if found is None:
                 raise models.AttemptNotFoundError
-            content = None if found.body is None else orjson.loads(found.body)
-            return {**attempt_fields(found), "body": content}
+            return {**attempt_fields(found), "body": None if found.body is None else orjson.loads(found.body)}
 
         return await self.processes.of_one(process, (f"{_ATTEMPTS}/{number}", {}), own)
 

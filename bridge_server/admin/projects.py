@@ -339,7 +339,7 @@ class ProjectAdmin:
 
     async def devices(self, request: web.Request) -> AccountDevicesAnswer:
         """The state of deliveries to each device of an account, without addresses."""
-        return devices_fields(await self._devices.of_account(_account(request).key))
+        return devices_fields(await self._devices.of_account(account_of(request).key))
 
     async def projects(self, request: web.Request) -> ProjectsAnswer:
         """Projects with their types, subscribers and figures, oldest first. Without `after` and `limit` it
@@ -419,7 +419,7 @@ class ProjectAdmin:
 
     async def subscribe(self, request: web.Request) -> SubscriberAnswer:
         """Subscribes the account, or changes its types. Without types it is all of them, later types too."""
-        account = _account(request)
+        account = account_of(request)
         values = (await json_object(request)).values if await request.read() else {}
         wanted = models.NewSubscription(account, service.read_wanted_types(values))
         subscription, _ = await self._subscriptions.subscribe(_project_id(request), wanted)
@@ -427,7 +427,7 @@ class ProjectAdmin:
 
     async def unsubscribe(self, request: web.Request) -> None:
         """Ends a subscription."""
-        if not await self._subscriptions.unsubscribe(_project_id(request), [_account(request).key]):
+        if not await self._subscriptions.unsubscribe(_project_id(request), [account_of(request).key]):
             raise models.SubscriptionNotFoundError
 
     async def analytics(self, request: web.Request) -> ProjectAnalyticsAnswer:
@@ -440,7 +440,8 @@ def _project_id(request: web.Request) -> str:
     return request.match_info["project_id"]
 
 
-def _account(request: web.Request) -> Account:
+def account_of(request: web.Request) -> Account:
+    """The account in the path. Raises InvalidInputError."""
     return read_account(request.match_info["account"])
 
 

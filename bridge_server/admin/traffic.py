@@ -132,8 +132,7 @@ class RequestLists:
             return [each for each in traffic.changed_after(since) if chosen.passes(each)] or None
 
         self._streams.rouse()
-        changes = await traffic.news(read, wait_seconds) or ()
-        return list(reversed(changes))
+        return list(reversed(await traffic.news(read, wait_seconds) or ()))
 
     def _page_of_changes(self, found: Sequence[Recorded], limit: int) -> KeptRequestsAnswer:
         """The first of these changes, and the last change that a client knows with them."""
