@@ -76,8 +76,7 @@ class Operator:
         self.push_tests = delivery_tests.PushTests(services.push.server)
         self.settings = server.SettingsAdmin(foundation.live.shown, services.readiness)
         sessions, status_ms = SessionList(database, clock), settings.status_ttl * 1_000
-        pending = partial(pending_of, database)
-        self.lives = CallLives(sessions, self.requests, pending, status_ms, processes)
+        self.lives = CallLives(sessions, self.requests, partial(pending_of, database), status_ms, processes)
         relay, seen = relay_service(foundation), observation.activities
         self.sessions = SessionAdmin(self.lives, relay, seen)
         sockets_on = services.sockets.second.sockets_on

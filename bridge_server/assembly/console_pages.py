@@ -62,8 +62,7 @@ def pages_room(operator: Operator, mode: TestMode | None) -> Room:
     streams = None
     if traffic is not None:  # the list of requests gets the rows of their record
         streams = TrafficStreams(traffic, lambda each: row_fields(line_fields(each, traffic)))
-    files = [STYLESHEET, *sorted(rendering.STATIC_FOLDER.iterdir())]
-    static_files = StaticFiles(f"{ROOT}/static", files)
+    static_files = StaticFiles(f"{ROOT}/static", [STYLESHEET, *sorted(rendering.STATIC_FOLDER.iterdir())])
     pages = _pages(operator, mode, streams)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)

@@ -71,8 +71,7 @@ class RecordedSender:
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
         started = perf_counter()
         outcome = await self._sender.send(message, now_ms)
-        url = channels.shown_url(message.url)
-        self._record.note(attempted(message, outcome, started, url, self._route))
+        self._record.note(attempted(message, outcome, started, channels.shown_url(message.url), self._route))
         return outcome
 
 

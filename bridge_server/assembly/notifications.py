@@ -50,8 +50,7 @@ def notifications_of(foundation: Foundation, services: ProjectServices) -> Notif
 
 def notify_room(foundation: Foundation, services: ProjectServices, notifications: Notifications) -> Room:
     """The endpoints of notifications."""
-    audiences = Audiences(foundation.database, notifications)
-    handlers = NotifyHandlers(notifications, audiences, services.projects)
+    handlers = NotifyHandlers(notifications, Audiences(foundation.database, notifications), services.projects)
     settings, outcomes = foundation.settings, notifications.outcomes
     foundation.events.subscribe(Delivered, lambda event: outcomes.update(sent=len(event.accounts)))
 
