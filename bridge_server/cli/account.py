@@ -73,7 +73,16 @@ def list_command(command: DatabaseCommand) -> None:
 
     If no server runs on the data directory, or it does not answer, print the accounts of the settings.
     """
-    rows = _rows_of_settings(command)
+    files = _files(command)
+
+    async def listed(accounts: Accounts) -> list[dict[str, str]]:
+        rows = []
+        for each in accounts.accounts():
+            file = str(files.file(each.address)) if each.source is models.AccountSource.KEYSTORE else ""
+            rows.append({"address": checksummed(each.address), "source": each.source.value, "file": file})
+        return rows
+
+    rows = _run_on_accounts(command, files, listed)
     url = running_url(command.settings)
     where = f"there are no accounts in these settings, and no server runs on {command.settings.data_dir}"
     if url is not None:
@@ -102,7 +111,11 @@ def import_command(command: DatabaseCommand, file: str | None, passphrase_file: 
     """
     if _is_standard_input(file) and _is_standard_input(passphrase_file):
         raise CommandError("standard input gives the key: name the passphrase's file with --passphrase-file")
-    content = _key_or_file(file)
+    if file is None and not _is_standard_input(file):  # a terminal
+        content = _asked("Private key").encode(errors="surrogateescape")
+    else:
+        with reading(file or STANDARD_STREAM) as stream:
+            content = stream.read(LARGEST_FILE_BYTES + 1)
     if content.lstrip().startswith(b"{"):
         opening = _passphrase(passphrase_file)
         _add(command, lambda accounts: accounts.import_file(content, opening))
@@ -135,7 +148,13 @@ def export_command(
             keystore = command.settings.keystore
             raise CommandError(f"there is no key file of {checksummed(address)} in {keystore}") from error
     if raw:
-        content = _raw_key(command, address, content, _passphrase(passphrase_file))
+        opening = _passphrase(passphrase_file).encode(errors="surrogateescape")
+        about = f"the key file of {checksummed(address)} cannot be opened: "
+        with command_errors(KeystoreError, CostError, about=about):
+            key = hex_of(read_keystore(content).open(opening))
+        content = key.encode()
+        if command.as_json:
+            content = orjson.dumps({"address": checksummed(address), "private_key": key})
     content = content.rstrip() + b"\n"
     if output is None:
         sys.stdout.buffer.write(content)
@@ -162,7 +181,11 @@ def unlock_command(
     """Unlock ADDRESS in the running server, which then signs with it without a passphrase for a time."""
     if url is None and checksummed(address) in development_accounts(command.settings):
         raise CommandError(f"{checksummed(address)} is a development account, which is always open")
-    url = _server_url(command.settings) if url is None else url
+    url = running_url(command.settings) if url is None else url
+    if url is None:
+        if not command.settings.port:
+            raise CommandError("the server listens on any free port: name its address with --url")
+        url = local_url(command.settings.host, command.settings.port)
     params = [address, _passphrase(passphrase_file), seconds]
     _call_wallet(command.settings, url, "personal_unlockAccount", params)
     until = f"for {seconds} seconds" if seconds else "until the server stops"
@@ -173,19 +196,6 @@ def unlock_command(
 def _files(command: DatabaseCommand) -> KeystoreFiles:
     configure_logs(command.settings.log_level, command.settings.log_format)  # KeystoreFiles logs bad files
     return KeystoreFiles(command.settings.keystore, clock.SystemClock())
-
-
-def _rows_of_settings(command: DatabaseCommand) -> list[dict[str, str]]:
-    files = _files(command)
-
-    async def listed(accounts: Accounts) -> list[dict[str, str]]:
-        rows = []
-        for each in accounts.accounts():
-            file = str(files.file(each.address)) if each.source is models.AccountSource.KEYSTORE else ""
-            rows.append({"address": checksummed(each.address), "source": each.source.value, "file": file})
-        return rows
-
-    return _run_on_accounts(command, files, listed)
 
 
 def _rows_of_server(
@@ -225,29 +235,10 @@ def _add(command: DatabaseCommand, work: Callable[[Accounts], Coroutine[Any, Any
     command.show(fields, [fields["address"], f"key file: {fields['file']}"])
 
 
-def _raw_key(command: DatabaseCommand, address: models.Address, file: bytes, opening: str) -> bytes:
-    about = f"the key file of {checksummed(address)} cannot be opened: "
-    with command_errors(KeystoreError, CostError, about=about):
-        key = hex_of(read_keystore(file).open(opening.encode(errors="surrogateescape")))
-    if command.as_json:
-        return orjson.dumps({"address": checksummed(address), "private_key": key})
-    return key.encode()
-
-
 # Calls of commands to the wallet of a running server, over its JSON-RPC.
 
 _ANSWER_SECONDS = 60.0
 _HEADERS = {"Content-Type": "application/json"}
-
-
-def _server_url(settings: Settings) -> str:
-    """The URL of the server on the data directory, or of one with these settings. Raises CommandError."""
-    running = running_url(settings)
-    if running is not None:
-        return running
-    if not settings.port:
-        raise CommandError("the server listens on any free port: name its address with --url")
-    return local_url(settings.host, settings.port)
 
 
 def _call_wallet(settings: Settings, url: str, method: str, params: list[Any]) -> Any:
@@ -290,14 +281,6 @@ def _call_wallet(settings: Settings, url: str, method: str, params: list[Any]) -
 def _is_standard_input(file: str | None) -> bool:
     """Whether the input comes from standard input: `-` was given, or no file and no terminal."""
     return file == STANDARD_STREAM or (file is None and not sys.stdin.isatty())
-
-
-def _key_or_file(file: str | None) -> bytes:
-    """Read a key file or private key; on a terminal without a file, ask for one. Raises CommandError."""
-    if file is None and not _is_standard_input(file):
-        return _asked("Private key").encode(errors="surrogateescape")
-    with reading(file or STANDARD_STREAM) as stream:
-        return stream.read(LARGEST_FILE_BYTES + 1)
 
 
 def _passphrase(file: str | None, repeated: str | bool = False) -> str:

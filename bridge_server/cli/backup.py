@@ -129,21 +129,6 @@ def copy_command(command: DatabaseCommand, url: str) -> None:
     file stays as it is; key files and the audit log stay in data_dir. Afterwards start the server with
     `database` set to the URL.
     """
-    _require_possible(command, url)
-    file, shown = command.settings.database_file, url_without_password(url)
-    refused = (DataDirectoryError, DatabaseRefusedError, NewerSchemaError)
-    unreadable = f"the database {file} cannot be read: "
-    with command_errors(*refused), command_errors(sqlite3.Error, about=unreadable):
-        require_data(file)
-        copying = import_module("bridge_server.storage.postgres.copying")
-        with progress_bar("copying", copying.rows_of(file), is_quiet=command.as_json) as bar:
-            copied = copying.copied_to_postgres(file, url, lambda table, rows: bar.update(rows, table))
-    filled = sum(1 for count in copied.values() if count)
-    line = f"{sum(copied.values()):,} rows of {filled} tables copied to {shown}, and counted"
-    command.show({"database": shown, "rows": dict(copied)}, [line])
-
-
-def _require_possible(command: DatabaseCommand, url: str) -> None:
     settings = command.settings
     if settings.database is not None:
         raise CommandError("`database` names a PostgreSQL database already: leave it out to copy the file")
@@ -157,3 +142,14 @@ def _require_possible(command: DatabaseCommand, url: str) -> None:
         raise CommandError(
             'PostgreSQL needs a driver that is not installed: pip install "bridge-server[postgres]"'
         )
+    file, shown = settings.database_file, url_without_password(url)
+    refused = (DataDirectoryError, DatabaseRefusedError, NewerSchemaError)
+    unreadable = f"the database {file} cannot be read: "
+    with command_errors(*refused), command_errors(sqlite3.Error, about=unreadable):
+        require_data(file)
+        copying = import_module("bridge_server.storage.postgres.copying")
+        with progress_bar("copying", copying.rows_of(file), is_quiet=command.as_json) as bar:
+            copied = copying.copied_to_postgres(file, url, lambda table, rows: bar.update(rows, table))
+    filled = sum(1 for count in copied.values() if count)
+    line = f"{sum(copied.values()):,} rows of {filled} tables copied to {shown}, and counted"
+    command.show({"database": shown, "rows": dict(copied)}, [line])

@@ -48,10 +48,16 @@ def list_command(command: DatabaseCommand, dead: bool, destination: str | None, 
     """Print queued messages and dead letters, newest first."""
     wanted = MessageFilter(MessageState.DEAD if dead else None, None, destination)
 
-    async def found(opened: CommandServices) -> tuple[list[StoredMessage], int]:
-        return await _listed(_store(opened), wanted, limit, opened.clock.now_ms()), opened.clock.now_ms()
+    async def listed(opened: CommandServices) -> tuple[list[StoredMessage], int]:
+        store, now_ms = _store(opened), opened.clock.now_ms()
+        page = await store.page(wanted, None, limit, now_ms)
+        found = list(page.messages)
+        while page.rest is not None and len(found) < limit:  # a page may be short although more follow
+            page = await store.page(wanted, page.rest, limit - len(found), now_ms)
+            found.extend(page.messages)
+        return found, opened.clock.now_ms()
 
-    messages, now_ms = command.run(found)
+    messages, now_ms = command.run(listed)
     is_chosen = dead or destination is not None
     rows = [
         (
@@ -124,16 +130,6 @@ def drop_command(command: DatabaseCommand, message: str | None, dead: bool, dest
 
 def _store(opened: CommandServices) -> MessageStore:
     return MessageStore(opened.foundation.database)
-
-
-async def _listed(store: MessageStore, wanted: MessageFilter, limit: int, now_ms: int) -> list[StoredMessage]:
-    """The newest messages. A page may be short although more messages follow."""
-    page = await store.page(wanted, None, limit, now_ms)
-    found = list(page.messages)
-    while page.rest is not None and len(found) < limit:
-        page = await store.page(wanted, page.rest, limit - len(found), now_ms)
-        found.extend(page.messages)
-    return found
 
 
 def _require_choice(message: str | None, dead: bool, destination: str | None) -> None:

@@ -20,7 +20,7 @@ from bridge_server.cli.output import Group, columns, progress_bar, table
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.instants import rfc3339, spell_day
 from bridge_server.kernel.values import dataclass
-from bridge_server.projects import models, service
+from bridge_server.projects import models
 from bridge_server.projects.models import NewSubscription, Subscription, SubscriptionChange, TypeId, listed
 
 _SHOWN_ONCE = "The secret is not shown again: store it where the app's backend can read it."
@@ -165,7 +165,14 @@ def analytics_command(command: DatabaseCommand, project_id: str, first: str | No
     do not count in the read rate.
     """
     found = command.run(lambda opened: opened.projects.analytics(project_id, first, last))
-    command.show(notifications.analytics_fields(found), _describe_analytics(found))
+    rows = [("type", "day", "sent", "read", "bulk-marked", "read rate")]
+    for kind in found.types:
+        rows += [_figures_row(kind.type_id, spell_day(day.day), day.figures) for day in kind.days]
+        rows.append(_figures_row(kind.type_id, "all", kind.total))
+    rows.append(_figures_row("all", "all", found.total))
+    heading = f"{spell_day(found.period.first_day)} to {spell_day(found.period.last_day)}"
+    lines = [heading, "", *columns(rows, right=(2, 3, 4, 5))]
+    command.show(notifications.analytics_fields(found), lines)
 
 
 def _describe(details: models.ProjectDetails, limit: projects.AccountLimitAnswer) -> list[str]:
@@ -189,16 +196,6 @@ def _describe_limit(limit: projects.AccountLimitAnswer) -> str:
     whose = "the project's own" if limit["own"] else "the server's"
     per_hour = f"{limit['per_hour']:.6f}".rstrip("0").rstrip(".")
     return f"{per_hour} per hour, {limit['burst']} at once ({whose})"
-
-
-def _describe_analytics(analytics: service.Analytics) -> list[str]:
-    rows = [("type", "day", "sent", "read", "bulk-marked", "read rate")]
-    for kind in analytics.types:
-        rows += [_figures_row(kind.type_id, spell_day(day.day), day.figures) for day in kind.days]
-        rows.append(_figures_row(kind.type_id, "all", kind.total))
-    rows.append(_figures_row("all", "all", analytics.total))
-    heading = f"{spell_day(analytics.period.first_day)} to {spell_day(analytics.period.last_day)}"
-    return [heading, "", *columns(rows, right=(2, 3, 4, 5))]
 
 
 def _figures_row(kind: str, day: str, figures: models.ReadFigures) -> tuple[str, str, str, str, str, str]:
@@ -448,8 +445,7 @@ async def _require_types(
 
 def _tell_counts(command: DatabaseCommand, counts: Counts) -> None:
     subscribed, updated = counts[SubscriptionChange.SUBSCRIBED], counts[SubscriptionChange.UPDATED]
-    unchanged = counts[None]
-    fields = {"subscribed": subscribed, "updated": updated, "unchanged": unchanged}
+    fields = {"subscribed": subscribed, "updated": updated, "unchanged": counts[None]}
     command.show(fields, [", ".join(f"{count} {name}" for name, count in fields.items())])
 
 

@@ -75,8 +75,7 @@ def troubles_of(url: str) -> list[str]:
 def _readiness(url: str) -> tuple[int | None, str]:
     """The status and the text of /readyz; no status and the reason if the server does not answer."""
     try:
-        asking = exchanged("GET", f"{url}/readyz", [None], seconds=_READINESS_SECONDS)
-        status, content = asyncio.run(asking)
+        status, content = asyncio.run(exchanged("GET", f"{url}/readyz", [None], seconds=_READINESS_SECONDS))
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return None, f"the server at {url} does not answer"
     return status, content.decode(errors="replace")

@@ -101,8 +101,7 @@ def run_server(run: ServerRun) -> None:
     except errors.UnavailableError as error:
         raise EndedItselfError(f"while the server started or stopped: {error.detail}") from error
     except sqlite3.Error as error:
-        database = run.settings.database_name
-        raise CommandError(f"the database {database} cannot be opened: {error}") from error
+        raise CommandError(f"the database {run.settings.database_name} cannot be opened: {error}") from error
     except OSError as error:
         where = "" if error.filename is None else f"{error.filename}: "
         raise CommandError(f"{where}{error.strerror or error}") from error
@@ -187,7 +186,12 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
             await asyncio.sleep(_LAST_REQUESTS_SECONDS)
         else:
             process.notify_systemd("STOPPING=1")
-            await _drain(built, settings.drain_seconds, stop_now)
+            built.stopping.announce()
+            if settings.drain_seconds:  # requests are answered meanwhile, while /readyz refuses
+                log.info("draining", seconds=settings.drain_seconds)
+                extended_us = int((settings.drain_seconds + _STOP_SECONDS) * 1_000_000)
+                process.notify_systemd(f"EXTEND_TIMEOUT_USEC={extended_us}")
+                await _is_set_within(stop_now, settings.drain_seconds)
 
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, on_hangup)
@@ -215,16 +219,6 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
             }
             await _serve_until(until_end, run, Started(built, settings, url, internal_url, facts), at_end)
     return built.stopping.reason
-
-
-async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> None:
-    """Answer requests for so long while /readyz refuses, or until a further signal."""
-    built.stopping.announce()
-    if not seconds:
-        return
-    log.info("draining", seconds=seconds)
-    process.notify_systemd(f"EXTEND_TIMEOUT_USEC={int((seconds + _STOP_SECONDS) * 1_000_000)}")
-    await _is_set_within(stop_now, seconds)
 
 
 async def _serve_until(

@@ -152,7 +152,15 @@ def install_command(user: str | None, config_file: Path, only_print: bool) -> No
         click.echo(unit.text(), nl=False)
         return
     settings = _check_machine(unit)
-    _write(unit)
+    try:
+        CREDENTIALS.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not unit.config_file.exists():
+            unit.config_file.parent.mkdir(parents=True, exist_ok=True)
+            unit.config_file.write_text(FIRST_SETTINGS, "utf-8")
+            unit.config_file.chmod(0o644)
+        UNIT_FILE.write_text(unit.text(), "utf-8")
+    except OSError as error:
+        raise CommandError(f"{error.filename} cannot be written: {error.strerror}") from error
     _systemctl("daemon-reload")
     _systemctl("enable", "--quiet", NAME)
     _systemctl("restart", NAME)
@@ -198,18 +206,6 @@ def _check_machine(unit: ServiceUnit) -> Settings:
             f"data_dir {settings.data_dir}: the service can write {STATE} only: leave data_dir out"
         )
     return settings
-
-
-def _write(unit: ServiceUnit) -> None:
-    try:
-        CREDENTIALS.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not unit.config_file.exists():
-            unit.config_file.parent.mkdir(parents=True, exist_ok=True)
-            unit.config_file.write_text(FIRST_SETTINGS, "utf-8")
-            unit.config_file.chmod(0o644)
-        UNIT_FILE.write_text(unit.text(), "utf-8")
-    except OSError as error:
-        raise CommandError(f"{error.filename} cannot be written: {error.strerror}") from error
 
 
 def _systemctl(*arguments: str) -> None:

@@ -102,8 +102,7 @@ def clients_command(command: DatabaseCommand, by: str, last: str, limit: int) ->
     A client is an address, or the /64 of an IPv6 address. The figures are in the server's memory: it answers
     them to the bearer of admin_token.
     """
-    query = {"by": by, "last": last, "limit": str(limit)}
-    fields = ask_server(command.settings, "/admin/clients", query)
+    fields = ask_server(command.settings, "/admin/clients", {"by": by, "last": last, "limit": str(limit)})
     missing = [f"without {name}, which {fault}" for name, fault in _missing(fields)]
     shown: dict[str, Any] = {name: fields[name] for name in ("clients", "processes") if name in fields}
     command.show(shown, [*client_lines(fields["clients"], by), *missing])

@@ -110,7 +110,13 @@ class _Run:
             for task in (work, stopping, *self._sessions):
                 task.cancel()
             await asyncio.gather(work, stopping, *self._sessions, return_exceptions=True)
-        return self._code or self._expectations()
+        if self._code:
+            return self._code
+        came = self._wallet.call_log.counts
+        unmet = [(name, count) for name, count in self._plan.expected.items() if came[name] != count]
+        for name, count in unmet:
+            click.echo(f"bridge-server: --expect {name}={count} was not met: {came[name]} came", err=True)
+        return UNMET if unmet else ENDED
 
     def _watch(self, happening: sessions.Happening) -> None:
         match happening:
@@ -157,13 +163,6 @@ class _Run:
     def _fail(self, code: int, reason: str) -> None:
         self._code = self._code or code
         click.echo(f"bridge-server: {reason}", err=True)
-
-    def _expectations(self) -> int:
-        came = self._wallet.call_log.counts
-        unmet = [(name, count) for name, count in self._plan.expected.items() if came[name] != count]
-        for name, count in unmet:
-            click.echo(f"bridge-server: --expect {name}={count} was not met: {came[name]} came", err=True)
-        return UNMET if unmet else ENDED
 
 
 async def _lines_of_input() -> AsyncIterator[str]:

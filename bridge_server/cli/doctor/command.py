@@ -54,16 +54,14 @@ async def check_server(seen: Examination, session: aiohttp.ClientSession) -> lis
                 reason = f"{status} {detail.rstrip('.')}"
         return [fail(_SERVER, f"it is not ready: {reason}", "see its log")]
     figures, more = await _figures(seen, url)
-    return [ok(_SERVER, f"{figures}answers in {milliseconds:.0f} ms"), *more, *_problems(seen, text)]
-
-
-def _problems(seen: Examination, readiness: str) -> Iterator[Finding]:
-    for line in readiness.splitlines():
-        if line.startswith(PROBLEM_PREFIX):
-            yield warn(_SERVER, line.removeprefix(PROBLEM_PREFIX))
+    found = [ok(_SERVER, f"{figures}answers in {milliseconds:.0f} ms"), *more]
+    problems = [line for line in text.splitlines() if line.startswith(PROBLEM_PREFIX)]
+    found += [warn(_SERVER, line.removeprefix(PROBLEM_PREFIX)) for line in problems]
     version = (read_server_file(seen.settings.server_file) or {}).get("version")
     if version not in (None, VERSION):
-        yield warn(_SERVER, f"it runs version {version}, and this program is {VERSION}", "restart it")
+        reason = f"it runs version {version}, and this program is {VERSION}"
+        found.append(warn(_SERVER, reason, "restart it"))
+    return found
 
 
 async def _figures(seen: Examination, url: str) -> tuple[str, list[Finding]]:
@@ -346,8 +344,7 @@ def _examined(config_file: Path | None, data_dir: Path | None, *, fixes: bool) -
     except DataDirectoryError as error:
         return [fail("data directory", str(error))]
     configure_logs(loaded.settings.log_level, loaded.settings.log_format)  # what push providers log
-    url = running_url(loaded.settings)
-    seen = Examination(loaded, config_file, url, fixes, SystemClock().now_ms())
+    seen = Examination(loaded, config_file, running_url(loaded.settings), fixes, SystemClock().now_ms())
     found: list[Finding] = []
     for check in _HERE:
         try:

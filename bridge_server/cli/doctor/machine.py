@@ -337,21 +337,17 @@ async def check_clock(seen: Examination) -> list[Finding]:
     endpoint = seen.settings.fcm_token_endpoint or seen.settings.fcm_endpoint or _GOOGLE
     seconds = None if seen.settings.fcm_credentials is None else await _seconds_ahead(endpoint)
     if seconds is None:
-        return [_synchronised()]
+        match is_synchronised():
+            case None:
+                return [ok(_CLOCK, "this system does not say whether it is synchronised")]
+            case True:
+                return [ok(_CLOCK, "synchronised, as the kernel says")]
+            case False:
+                return [warn(_CLOCK, "no time service synchronises it", _CLOCK_CURE)]
     text = f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} the push service's"
     if abs(seconds) < _SOME_SECONDS:
         return [ok(_CLOCK, text)]
     return [(fail if abs(seconds) >= _MANY_SECONDS else warn)(_CLOCK, text, _CLOCK_CURE)]
-
-
-def _synchronised() -> Finding:
-    match is_synchronised():
-        case None:
-            return ok(_CLOCK, "this system does not say whether it is synchronised")
-        case True:
-            return ok(_CLOCK, "synchronised, as the kernel says")
-        case False:
-            return warn(_CLOCK, "no time service synchronises it", _CLOCK_CURE)
 
 
 async def _seconds_ahead(url: str) -> float | None:
