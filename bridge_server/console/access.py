@@ -276,8 +276,7 @@ class SessionCookies:
 
     def _spell(self, request: web.Request, token: str, seconds: int) -> str:
         path = "; Path=/; Secure" if self.is_secure(request) else f"; Path={ROOT}"
-        name = self._name(request)
-        return f"{name}={token}{path}; HttpOnly; SameSite=Strict; Max-Age={seconds}"
+        return f"{self._name(request)}={token}{path}; HttpOnly; SameSite=Strict; Max-Age={seconds}"
 
 
 FORM_TOKEN = "form_token"  # noqa: S105 - the name of a field

@@ -171,20 +171,15 @@ class ConsoleHandlers:
             try:
                 return await work(request, session)
             except BridgeError as error:
-                return await self._failed(request, session, error)
+                # The failure in the frame of every page; without it if that cannot be made either.
+                if not isinstance(error, REFUSED_ATTEMPTS):
+                    page = ConsolePage("", error.title, "Server", ())
+                    with suppress(BridgeError):
+                        frame = self._framing.begin(request, session, page)
+                        return await self._framing.finish(frame, View("layout/missing.html", {}), error=error)
+                return self._refused(request, error)
 
         return handle
-
-    async def _failed(
-        self, request: web.Request, session: ConsoleSession, error: BridgeError
-    ) -> web.StreamResponse:
-        """The failure in the frame of every page; without it if that cannot be made either."""
-        if not isinstance(error, REFUSED_ATTEMPTS):
-            page = ConsolePage("", error.title, "Server", ())
-            with suppress(BridgeError):
-                frame = self._framing.begin(request, session, page)
-                return await self._framing.finish(frame, View("layout/missing.html", {}), error=error)
-        return self._refused(request, error)
 
     def _events(self, source: Source, session: ConsoleSession) -> EventStream:
         return EventStream(SignedInSource(source, partial(self._door.ends.of, session)))

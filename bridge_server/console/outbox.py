@@ -91,8 +91,7 @@ class OutboxViews:
         is_push = self._kind is MessageKind.PUSH
         outcomes = page["outcomes"].items()
         own = {channel: counts for channel, counts in outcomes if (channel != WEBHOOK_CHANNEL) is is_push}
-        processes = page.get("processes", ())
-        return {**page, **self._frame(query, after), "outcomes": own, "processes": processes}
+        return {**page, **self._frame(query, after), "outcomes": own, "processes": page.get("processes", ())}
 
     def _frame(self, query: Mapping[str, str], after: str) -> dict[str, Any]:
         """The fields of every page: its path, and the list that was asked for."""

@@ -194,8 +194,7 @@ def moment_of(at: str | None) -> Markup:
 
 def seen(text: str) -> str:
     """The text with its unseen characters as `<U+202E>`."""
-    parts = _SEEN.split(text)
-    return "".join(part if number % 2 else visible(part) for number, part in enumerate(parts))
+    return "".join(part if number % 2 else visible(part) for number, part in enumerate(_SEEN.split(text)))
 
 
 # Templates become answers. Whatever a field holds is shown as text, its unseen characters made visible.
