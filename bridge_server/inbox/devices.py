@@ -48,8 +48,7 @@ class DeviceStore:
         count = sql.scalar(int, (yield sql.Statement(_COUNT, (account,))))
         if count >= limit:
             raise models.TooManyDevicesError(limit)
-        row = (account, device_id, device.channel, device.url, device.lane, now_ms)
-        yield sql.Statement(_INSERT, row)
+        yield sql.Statement(_INSERT, (account, device_id, device.channel, device.url, device.lane, now_ms))
         return models.Device(device_id, device.channel, device.url, now_ms)
 
     @sql.transaction(turns=_after_sendings)

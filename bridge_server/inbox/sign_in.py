@@ -72,8 +72,7 @@ class SignInStore:
         if not rows:
             return None
         number, key, spelled, expires_at_ms = rows[0]
-        account = Account(key, spelled)
-        return Reader(number, account, digest, expires_at_ms)
+        return Reader(number, Account(key, spelled), digest, expires_at_ms)
 
     @sql.transaction
     def sign_out(self, digest: bytes) -> sql.Transaction[None]:

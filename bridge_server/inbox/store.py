@@ -157,8 +157,7 @@ class InboxStore:
 
     async def page_after(self, account: int, after: int, limit: int) -> Sequence[StoredNotification]:
         """Up to `limit` of the account's notifications with numbers above `after`, oldest first."""
-        rows = await self.database.read(PAGE_AFTER, (account, after, limit))
-        return [_notification(row) for row in rows]
+        return [_notification(row) for row in await self.database.read(PAGE_AFTER, (account, after, limit))]
 
     async def arrivals(self, positions: models.Positions, limit: int) -> Sequence[models.Arrival]:
         """Up to `limit` notifications beyond an account's position, oldest first, without read state."""
@@ -244,7 +243,14 @@ class InboxReads:
 
         async def newest() -> Page | None:
             nonlocal page
-            page = await self._page(account, query)
+            cursor, limit = query.cursor, query.limit
+            found, highest = await self.store.page(account, query._replace(limit=limit + 1))
+            shown = found[:limit]
+            top = cursor.top if cursor.before is not None else max(cursor.since, highest)
+            following = None
+            if len(found) > limit:
+                following = models.Cursor(cursor.since, shown[-1].sending, top)
+            page = Page(shown, following, models.Cursor(top, None, top))
             return page if page.notifications else None
 
         if not wait_seconds:
@@ -256,14 +262,3 @@ class InboxReads:
     async def mark_read(self, account: int, sendings: Sequence[int], by: ReadBy = ReadBy.USER) -> int:
         """Mark unread notifications as read; returns how many. Only reads by the user count in the rate."""
         return await self.store.mark_read(account, sendings, self._clock.now_ms(), by)
-
-    async def _page(self, account: int, query: NotificationQuery) -> Page:
-        cursor, limit = query.cursor, query.limit
-        one_more = query._replace(limit=limit + 1)
-        found, newest = await self.store.page(account, one_more)
-        shown = found[:limit]
-        top = cursor.top if cursor.before is not None else max(cursor.since, newest)
-        following = None
-        if len(found) > limit:
-            following = models.Cursor(cursor.since, shown[-1].sending, top)
-        return Page(shown, following, models.Cursor(top, None, top))

@@ -194,7 +194,10 @@ class Streams:
             try:
                 await self._deliver(touched)
                 if must_confirm:
-                    await self._end_revoked()
+                    streams = self._all()
+                    for first in range(0, len(streams), _CONFIRMED_AT_ONCE):
+                        some = streams[first : first + _CONFIRMED_AT_ONCE]
+                        await asyncio.gather(*map(self._end_if_revoked, some))
             except Exception:  # no error may make the streams miss a notification
                 log.warning("streams_delayed", exc_info=True)
                 self._touched |= touched
@@ -250,11 +253,6 @@ class Streams:
         self._notice(self._audiences.keys())
         self._must_confirm = True
         self._something_came.set()
-
-    async def _end_revoked(self) -> None:
-        streams = self._all()
-        for first in range(0, len(streams), _CONFIRMED_AT_ONCE):
-            await asyncio.gather(*map(self._end_if_revoked, streams[first : first + _CONFIRMED_AT_ONCE]))
 
     async def _end_if_revoked(self, stream: Stream) -> None:
         try:

@@ -138,8 +138,7 @@ def _invalid(field: str, detail: str) -> InvalidInputError:
 
 def read_ids(document: JsonObject) -> list[int]:
     """Read the ids of notifications. A malformed id is ignored, because no notification has it."""
-    ids = check(ReadShape, document.values).ids
-    return [int(text) for text in ids if _NUMBER.fullmatch(text)]
+    return [int(text) for text in check(ReadShape, document.values).ids if _NUMBER.fullmatch(text)]
 
 
 def read_query(query: Mapping[str, str]) -> models.NotificationQuery:
