@@ -63,9 +63,18 @@ def load_settings(
     command: CommandSettings = NO_COMMAND,
 ) -> LoadedSettings:
     """Merge flags, environment, file and defaults; `assigned` are the flags `--set`. Raises SettingsError."""
-    _check_assigned(assigned, flags, command)
+    faults = [f"--set: {_unknown(name)}" for name in assigned if name not in Settings.model_fields]
+    faults += [f"--set: {name} is also given by its own flag" for name in assigned if name in flags]
+    faults += [
+        f"--set: {command.command} decides {name} itself" for name in assigned if name in command.fixed
+    ]
+    if faults:
+        raise SettingsError("\n".join(faults))
     file_values = _read_file(config_file) if config_file else {}
-    environment_values = _environment_values()
+    # The names of variables are read in any letter case.
+    named = {f"{ENVIRONMENT_PREFIX}{name}".upper(): name for name in Settings.model_fields}
+    in_upper_case = ((variable.upper(), value) for variable, value in os.environ.items())
+    environment_values = {named[variable]: value for variable, value in in_upper_case if variable in named}
     secrets = _read_secrets(environment_values)
     origins = dict.fromkeys(Settings.model_fields, "default")
     origins |= dict.fromkeys(command.defaults, command.command)
@@ -103,15 +112,6 @@ def _checked(values: Mapping[str, Any], origins: Mapping[str, str]) -> Settings:
         raise SettingsError("\n".join(lines)) from error
 
 
-def _check_assigned(assigned: Mapping[str, str], flags: Mapping[str, Any], command: CommandSettings) -> None:
-    faults = [f"--set: {_unknown(name)}" for name in assigned if name not in Settings.model_fields]
-    faults += [f"--set: {name} is also given by its own flag" for name in assigned if name in flags]
-    fixed = [name for name in assigned if name in command.fixed]
-    faults += [f"--set: {command.command} decides {name} itself" for name in fixed]
-    if faults:
-        raise SettingsError("\n".join(faults))
-
-
 def _read_file(path: Path) -> dict[str, Any]:
     toml = import_module("tomllib")  # most servers have no file
     try:
@@ -130,16 +130,15 @@ def _refuse_unknown(names: Iterable[str], where: str) -> None:
         raise SettingsError("\n".join(f"{where}{_unknown(name)}" for name in unknown))
 
 
-def _environment_values() -> dict[str, str]:
-    """The settings in variables of the environment, whose names are read in any letter case."""
-    named = {f"{ENVIRONMENT_PREFIX}{name}".upper(): name for name in Settings.model_fields}
-    in_upper_case = ((variable.upper(), value) for variable, value in os.environ.items())
-    return {named[variable]: value for variable, value in in_upper_case if variable in named}
-
-
 def _read_secrets(environment_values: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    known, in_files = file_variables(), {}
     try:
-        in_files, of_systemd = _secrets_of_variables(), credentials()
+        for variable, value in os.environ.items():
+            setting = known.get(variable.upper())
+            if setting is not None and value:
+                origin = f"file {value} of environment {variable}"
+                in_files[setting] = _content(variable, Path(value)), origin
+        of_systemd = credentials()
     except ValueError as error:
         raise SettingsError(str(error)) from error
     twice = [f"{ENVIRONMENT_PREFIX}{name.upper()}" for name in in_files if name in environment_values]
@@ -173,18 +172,6 @@ def file_variables() -> Mapping[str, str]:
     """
     names = [name for name in secret_names() if f"{name}_file" not in Settings.model_fields]
     return {f"{ENVIRONMENT_PREFIX}{name}_file".upper(): name for name in names}
-
-
-def _secrets_of_variables() -> dict[str, tuple[Any, str]]:
-    """The secrets in files that environment variables name, each with its source. Raises ValueError."""
-    known = file_variables()
-    found = {}
-    for variable, value in os.environ.items():
-        name = known.get(variable.upper())
-        if name is not None and value:
-            origin = f"file {value} of environment {variable}"
-            found[name] = _content(variable, Path(value)), origin
-    return found
 
 
 def credentials() -> dict[str, tuple[Any, str]]:
