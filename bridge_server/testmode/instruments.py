@@ -105,11 +105,6 @@ class Sent:
     token: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def is_delivered(self) -> bool:
-        """Whether its receiver took it."""
-        return self.outcome == DELIVERED
-
     def text(self, *names: str) -> str | None:
         """The first of these members of the notice that is a text."""
         found = (self.notice.get(name) for name in names)
@@ -186,7 +181,7 @@ class SentMessages:
     def note(self, sent: Sent) -> None:
         """Keep a message that an attempt to deliver was made for."""
         self._kept.append(sent)
-        self.delivered += sent.is_delivered
+        self.delivered += sent.outcome == DELIVERED
         self._signals.touch(_KEY)
 
     async def matching(

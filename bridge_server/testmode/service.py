@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TypeAlias
 
-from bridge_server.kernel.clock import MovableClock
 from bridge_server.kernel.errors import Fault, InvalidInputError, UnavailableError
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.sweeper import Sweeper
@@ -102,7 +101,15 @@ class Controls:
         async with self._turn, _in_time():
             await self._catch_up()  # an attempt that is under way belongs to the time before
             delivered_before = sent.delivered
-            _move(clock, move)
+            now_us = clock.now_us() + move.advance_us if move.now_us is None else move.now_us
+            if not _EARLIEST_US <= now_us <= _LATEST_US:
+                pointer = "#/advance" if move.now_us is None else "#/now"
+                fault = Fault(pointer, "must lead to a year from 2000 to 2199")
+                raise InvalidInputError("The clock cannot be set.", (fault,))
+            if move.now_us is None:
+                clock.advance(move.advance_us)
+            else:
+                clock.set(now_us, frozen=move.frozen)
             self._signals.wake_all(changed=True)  # long polls look whether they wait for something expired
             await self._catch_up()
             rows = await self._tables.rows()
@@ -126,15 +133,3 @@ async def _in_time() -> AsyncIterator[None]:
             f"What is due is not done within {_PATIENCE_SECONDS:.0f} s: a receiver or the node may hang. "
             "GET /_test/clock says whether the clock was moved."
         ) from error
-
-
-def _move(clock: MovableClock, move: ClockMove) -> None:
-    now_us = clock.now_us() + move.advance_us if move.now_us is None else move.now_us
-    if not _EARLIEST_US <= now_us <= _LATEST_US:
-        pointer = "#/advance" if move.now_us is None else "#/now"
-        fault = Fault(pointer, "must lead to a year from 2000 to 2199")
-        raise InvalidInputError("The clock cannot be set.", (fault,))
-    if move.now_us is None:
-        clock.advance(move.advance_us)
-    else:
-        clock.set(now_us, frozen=move.frozen)

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias, cast
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, WithJsonSchema, model_validator
@@ -282,7 +282,16 @@ def read_faults(document: Any, routes: Routes, words: Words) -> Sequence[instrum
         route = shape.route and named.get(_without_names(shape.route), shape.route)
         fields = shape.model_dump() | {"where": instruments.Where(shape.where), "route": route}
         rules.append(instruments.FaultRule(**fields))
-    wrong = [fault for place, rule in enumerate(rules) for fault in _wrong_names(place, rule, routes, words)]
+    wrong = []
+    for place, rule in enumerate(rules):
+        if rule.where is instruments.Where.REQUEST and rule.route is not None and rule.route not in routes:
+            wrong.append(Fault(f"#/{place}/route", _unknown_route(rule.route, routes)))
+        known = words.get(rule.where, frozenset())
+        if rule.answer is not None and known is not None and rule.answer not in known:
+            detail = "has no meaning at this place: use a status, a drop or a delay_ms"
+            if known:
+                detail = f"'{rule.answer}' is not known. {_near_or_all(rule.answer, known)}"
+            wrong.append(Fault(f"#/{place}/answer", detail))
     if wrong:
         raise _unreadable(wrong)
     return rules
@@ -299,17 +308,6 @@ def _fault_in(error: Any) -> Fault:
 def _without_names(request: str) -> str:
     """The request with `{}` in the places of ids."""
     return re.sub(r"\{[^{}]*\}", "{}", request)
-
-
-def _wrong_names(place: int, rule: instruments.FaultRule, routes: Routes, words: Words) -> Iterator[Fault]:
-    if rule.where is instruments.Where.REQUEST and rule.route is not None and rule.route not in routes:
-        yield Fault(f"#/{place}/route", _unknown_route(rule.route, routes))
-    known = words.get(rule.where, frozenset())
-    if rule.answer is not None and known is not None and rule.answer not in known:
-        detail = "has no meaning at this place: use a status, a drop or a delay_ms"
-        if known:
-            detail = f"'{rule.answer}' is not known. {_near_or_all(rule.answer, known)}"
-        yield Fault(f"#/{place}/answer", detail)
 
 
 def _near_or_all(name: str, known: Collection[str]) -> str:
