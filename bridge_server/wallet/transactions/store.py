@@ -232,8 +232,7 @@ class TransactionStore:
             if after in _ANNOUNCED:
                 due_at_ms.append(moment_ms)
         if due_at_ms:
-            is_due = min(due_at_ms) <= now_ms
-            announce = states.TransactionsDue if is_due else states.TransactionsPostponed
+            announce = states.TransactionsDue if min(due_at_ms) <= now_ms else states.TransactionsPostponed
             steps.append(announce(min(due_at_ms)))
         if steps:
             await self._write(steps, {each.request.sender for each in stored})
@@ -268,8 +267,7 @@ class TransactionStore:
 
     async def senders(self, chain_id: int) -> Sequence[Address]:
         """The accounts with signed, sent or mined transactions."""
-        rows = await self.database.read(SENDERS, (chain_id,))
-        return [Address(sender) for (sender,) in rows]
+        return [Address(sender) for (sender,) in await self.database.read(SENDERS, (chain_id,))]
 
     async def lowest_sent(self, chain_id: int) -> Mapping[Address, int]:
         """The accounts with sent transactions, and the lowest nonce among these."""
