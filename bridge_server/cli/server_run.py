@@ -186,12 +186,7 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
             await asyncio.sleep(_LAST_REQUESTS_SECONDS)
         else:
             process.notify_systemd("STOPPING=1")
-            built.stopping.announce()
-            if settings.drain_seconds:  # requests are answered meanwhile, while /readyz refuses
-                log.info("draining", seconds=settings.drain_seconds)
-                extended_us = int((settings.drain_seconds + _STOP_SECONDS) * 1_000_000)
-                process.notify_systemd(f"EXTEND_TIMEOUT_USEC={extended_us}")
-                await _is_set_within(stop_now, settings.drain_seconds)
+            await _drain(built, settings.drain_seconds, stop_now)
 
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, on_hangup)
@@ -219,6 +214,16 @@ async def _serve(run: ServerRun, stop: asyncio.Event, stop_now: asyncio.Event) -
             }
             await _serve_until(until_end, run, Started(built, settings, url, internal_url, facts), at_end)
     return built.stopping.reason
+
+
+async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> None:
+    """Answer requests for so long while /readyz refuses, or until a further signal."""
+    built.stopping.announce()
+    if not seconds:
+        return
+    log.info("draining", seconds=seconds)
+    process.notify_systemd(f"EXTEND_TIMEOUT_USEC={int((seconds + _STOP_SECONDS) * 1_000_000)}")
+    await _is_set_within(stop_now, seconds)
 
 
 async def _serve_until(
