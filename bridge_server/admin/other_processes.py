@@ -383,7 +383,8 @@ class Cluster:
             return pages.own(pages.read(after))
 
         if neighbours is None or wanted is not None:
-            return await self.of_one(wanted, (path, {**query, "after": after, "limit": str(limit)}), own)
+            question = (path, {**query, "after": after, "limit": str(limit)})
+            return await self.of_one(wanted, question, own)
         cursor, own_number = read_cursor(after), neighbours.own_number
 
         def asked(process: int) -> Mapping[str, str] | None:
@@ -436,13 +437,7 @@ def merged_news(
 ) -> Fields:
     """The first of the changes after these positions, each with its process, and the positions after them."""
     pages = pages_of(own_number, own, replies)
-    found = []
-    for number, page in pages.items():
-        moment_ms = 0  # a process's own requests stay in the order of their changes
-        for request in page["requests"]:
-            moment_ms = max(moment_ms, changed_at_ms(request))
-            found.append((moment_ms, {**request, "process": number}))
-    shown = sorted(found, key=lambda pair: pair[0])[:limit]
+    shown = sorted(_in_order(pages), key=lambda pair: pair[0])[:limit]
     requests = [request for _, request in shown]
     after = {}
     for number, page in pages.items():
@@ -459,3 +454,14 @@ def merged_news(
 def changed_at_ms(request: Fields) -> int:
     """The moment of a request's last change: its answer, or its beginning while it waits."""
     return milliseconds_of(request["at"]) + round(request["milliseconds"] or 0)
+
+
+def _in_order(pages: Pages) -> list[tuple[int, Fields]]:
+    """The requests with the times that order them. A process's own stay in the order of their changes."""
+    found = []
+    for number, page in pages.items():
+        moment_ms = 0
+        for request in page["requests"]:
+            moment_ms = max(moment_ms, changed_at_ms(request))
+            found.append((moment_ms, {**request, "process": number}))
+    return found

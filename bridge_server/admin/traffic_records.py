@@ -1,7 +1,7 @@
 """Records of requests: their JSON, the filter a person types, and the lifetimes of calls."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, NotRequired, TypeAlias, cast
 
 import orjson
@@ -322,21 +322,7 @@ class CallLives:
         handle = self.handles.of(call_id)
 
         async def own() -> CallLifeAnswer | None:
-            try:
-                stored = await self.sessions.call(call_id)
-            except CallNotFoundError:
-                seen = list(self._seen(call_id, None))
-                subjects = [subject_of(step.recorded.exchange) for step in seen if step.recorded is not None]
-                session_id = next((each.session_id for each in subjects if each.session_id is not None), None)
-                return self._fields(call_id, session_id, "gone", None, seen) if seen else None
-            seen = list(self._seen(call_id, stored.session_id))
-            steps, answer_expires_at_ms = [*seen], stored.call.status_expires_at_ms
-            if answer_expires_at_ms is not None and all(step.name != "answered" for step in seen):
-                steps.append(Step("answered", answer_expires_at_ms - self.status_ms))
-            expires_at_ms = answer_expires_at_ms or stored.call.expires_at_ms
-            steps += [Step("expires", expires_at_ms), *await self._pending(stored)]
-            state = "waiting" if answer_expires_at_ms is None else "answered"
-            return self._fields(call_id, stored.session_id, state, expires_at_ms, steps)
+            return await self._own(call_id)
 
         path = f"{_CALLS}/{handle}"
         asked = own() if handle is None else self.processes.of_all(process, (path, {}), own, merged_life)
@@ -344,6 +330,21 @@ class CallLives:
         if life is None:
             raise CallNotFoundError
         return life
+
+    async def _own(self, call_id: str) -> CallLifeAnswer | None:
+        """The lifetime as this process knows it; None if it knows nothing of the call."""
+        try:
+            stored = await self.sessions.call(call_id)
+        except CallNotFoundError:
+            seen = list(self._seen(call_id, None))
+            subjects = [subject_of(step.recorded.exchange) for step in seen if step.recorded is not None]
+            session_id = next((each.session_id for each in subjects if each.session_id is not None), None)
+            return self._fields(call_id, session_id, "gone", None, seen) if seen else None
+        seen = list(self._seen(call_id, stored.session_id))
+        steps = [*seen, *self._from_store(stored, seen), *await self._pending(stored)]
+        state = "waiting" if stored.call.status_expires_at_ms is None else "answered"
+        expires_at_ms = stored.call.status_expires_at_ms or stored.call.expires_at_ms
+        return self._fields(call_id, stored.session_id, state, expires_at_ms, steps)
 
     def _fields(
         self, call_id: str, session_id: str | None, state: str, expires_at_ms: int | None, steps: list[Step]
@@ -383,6 +384,13 @@ class CallLives:
             elif subject.call_id is None and subject.session_id == session_id is not None:
                 of_session.append(step)
         yield from of_session
+
+    def _from_store(self, stored: StoredCallLife, seen: Iterable[Step]) -> Iterator[Step]:
+        known = {step.name for step in seen}
+        status_expires_at_ms = stored.call.status_expires_at_ms
+        if status_expires_at_ms is not None and "answered" not in known:
+            yield Step("answered", status_expires_at_ms - self.status_ms)
+        yield Step("expires", status_expires_at_ms or stored.call.expires_at_ms)
 
     async def _pending(self, stored: StoredCallLife) -> Sequence[Step]:
         """The notice to the wallet's webhook that is still to be delivered."""

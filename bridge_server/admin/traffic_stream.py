@@ -283,13 +283,7 @@ class StreamOfAll(OpenStream):
         if self._outlet is None:
             return
         self._take_own()
-        is_alone = len(self._followed) == 1
-        until_ms = self._streams.traffic.now_ms() - (0 if is_alone else _KEPT_MS)
-        found: list[_Line] = []
-        for followed in self._followed.values():
-            while followed.lines and followed.lines[0].moment_ms <= until_ms:
-                found.append(followed.lines.popleft())
-        ready = sorted(found, key=lambda line: line.moment_ms)
+        ready = self._ready()
         self._allowance = min(MOST_AT_ONCE, self._allowance + MOST_IN_TURN)
         left_out = max(0, len(ready) - self._allowance)
         self._allowance -= len(ready) - left_out
@@ -320,12 +314,16 @@ class StreamOfAll(OpenStream):
             if process.is_running and (followed.reading is None or followed.reading.done()):
                 followed.reading = asyncio.create_task(self._read_forever(process, followed))
         for number in self._followed.keys() - wanted.keys() - {self._own}:
-            followed = self._followed[number]
-            if followed.reading is not None:
-                followed.reading.cancel()
-            if not followed.lines:  # otherwise it is forgotten once its last lines are written
-                del self._followed[number]
-                self._written.pop(number, None)
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        """Forget a process that has stopped, once its last lines are written."""
+        followed = self._followed[number]
+        if followed.reading is not None:
+            followed.reading.cancel()
+        if not followed.lines:
+            del self._followed[number]
+            self._written.pop(number, None)
 
     async def _read_forever(self, process: Process, followed: _Followed) -> None:
         while True:
@@ -364,3 +362,14 @@ class StreamOfAll(OpenStream):
         followed.read = change
         followed.latest_ms = max(followed.latest_ms, min(moment_ms, self._streams.traffic.now_ms()))
         followed.lines.append(_Line(followed.latest_ms, number, change, {**fields, "process": number}))
+
+    def _ready(self) -> list[_Line]:
+        """The lines that can be written, in the order of time."""
+        is_alone = len(self._followed) == 1
+        until_ms = self._streams.traffic.now_ms() - (0 if is_alone else _KEPT_MS)
+        ready: list[_Line] = []
+        for followed in self._followed.values():
+            lines = followed.lines
+            while lines and lines[0].moment_ms <= until_ms:
+                ready.append(lines.popleft())
+        return sorted(ready, key=lambda line: line.moment_ms)

@@ -31,7 +31,7 @@ Decorator: TypeAlias = Callable[[Callable[..., None]], click.Command]
 
 @dataclass(frozen=True, slots=True)
 class DatabaseCommand:
-    """What each command on the database has: the settings that name it, and the output format."""
+    """The settings of a command on the database, which name that, and the format of its output."""
 
     settings: Settings
     as_json: bool
@@ -46,13 +46,7 @@ class DatabaseCommand:
                 try:
                     return await work(opened)
                 except ProjectNotFoundError as error:
-                    found = await opened.projects.overview(limit=_MOST_NAMED + 1)
-                    known = [each.project.project_id for each in found]
-                    there = "nor any other: `project create NAME` makes one"
-                    if known:
-                        more = " and others" if len(known) > _MOST_NAMED else ""
-                        there = f"but {', '.join(known[:_MOST_NAMED])}{more}"
-                    raise CommandError(f"there is no project of this id, {there}") from error
+                    raise CommandError(await _projects_there(opened)) from error
 
         try:
             with command_errors(*refused), command_errors(sqlite3.Error, about=unusable):
@@ -68,6 +62,14 @@ class DatabaseCommand:
     def show(self, fields: Mapping[str, Any], lines: Iterable[str]) -> None:
         """Print the fields as JSON if `--json` was given, otherwise the lines."""
         print_result(fields, lines, as_json=self.as_json)
+
+
+async def _projects_there(opened: CommandServices) -> str:
+    known = [each.project.project_id for each in await opened.projects.overview(limit=_MOST_NAMED + 1)]
+    if not known:
+        return "there is no project of this id, nor any other: `project create NAME` makes one"
+    more = " and others" if len(known) > _MOST_NAMED else ""
+    return f"there is no project of this id, but {', '.join(known[:_MOST_NAMED])}{more}"
 
 
 def database_command(make: Decorator) -> Decorator:

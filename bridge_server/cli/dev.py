@@ -76,18 +76,20 @@ class TrafficLines:
         with self._traffic.watched_by(self._note):
             while True:
                 await self._some_came.wait()
-                lines = [request_line(each, self._screen) for each in self._news]
-                if self._missed:
-                    lines.insert(0, f"... {self._missed} requests are not shown: they came too fast")
-                self._news.clear()
-                self._missed = 0
-                self._some_came.clear()
-                await asyncio.to_thread(self._write, "\n".join(lines))
+                await asyncio.to_thread(self._write, "\n".join(self._lines()))
 
     def _note(self, recorded: Recorded) -> None:
         self._missed += len(self._news) == _MOST_WAITING
         self._news.append(replace(recorded) if recorded.is_waiting else recorded)  # it will change
         self._some_came.set()
+
+    def _lines(self) -> list[str]:
+        gap = [f"... {self._missed} requests are not shown: they came too fast"] if self._missed else []
+        lines = gap + [request_line(each, self._screen) for each in self._news]
+        self._news.clear()
+        self._missed = 0
+        self._some_came.clear()
+        return lines
 
 
 def request_line(recorded: Recorded, screen: Screen) -> str:
@@ -110,7 +112,8 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
     text = f"{moment:%H:%M:%S}  {line}"
     if screen.columns is not None and len(text) > screen.columns:
         indented = " " * min(_INDENT, screen.columns // 4)
-        text = "\n".join(wrap(text, screen.columns, subsequent_indent=indented, break_on_hyphens=False))
+        lines = wrap(text, screen.columns, subsequent_indent=indented, break_on_hyphens=False)
+        text = "\n".join(lines)
     if recorded.is_waiting:
         return screen.coloured(text, "yellow")
     if exchange.status >= _FIRST_FAILURE or not exchange.status:
@@ -262,16 +265,7 @@ def config_file_at(path: Path | None, facts: Mapping[str, Any]) -> Iterator[None
     if path is None:
         yield
         return
-    if path.exists() or path.is_symlink():
-        pid = _pid_in(path) if path.is_file() else None
-        if pid is None:
-            raise CommandError(
-                f"--config-out {path}: it is there, and dev did not write it: name another file"
-            )
-        if pid != os.getpid() and process.is_running(pid):
-            raise CommandError(
-                f"--config-out {path}: it belongs to process {pid}, which runs: name another file"
-            )
+    _require_own(path)
     spaced = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     document = {"made_by": COMMAND, **facts}
     content = _as_env(facts) if path.suffix == ".env" else orjson.dumps(document, option=spaced)
@@ -307,6 +301,16 @@ def _as_env(facts: Mapping[str, Any]) -> bytes:
     }
     lines = [f"export {name}={value}" for name, value in values.items() if value is not None]
     return "\n".join([f"{_ENV_MARK}{facts['pid']}", *lines, ""]).encode()
+
+
+def _require_own(path: Path) -> None:
+    if not path.exists() and not path.is_symlink():
+        return
+    pid = _pid_in(path) if path.is_file() else None
+    if pid is None:
+        raise CommandError(f"--config-out {path}: it is there, and dev did not write it: name another file")
+    if pid != os.getpid() and process.is_running(pid):
+        raise CommandError(f"--config-out {path}: it belongs to process {pid}, which runs: name another file")
 
 
 def _pid_in(path: Path) -> int | None:
@@ -384,7 +388,8 @@ async def beside_dev(
         facts = dev_facts(data, server, lan_url)
         every_fact = {**server.facts, **facts}
         stack.enter_context(config_file_at(config_out, every_fact))
-        output.write(dev_banner(every_fact, screen, typed_command(), await _console_link(server)))
+        link = await _console_link(server)
+        output.write(dev_banner(every_fact, screen, typed_command(), link))
         if server.built.traffic is not None:
             lines = TrafficLines(server.built.traffic, output.write, screen)
             await stack.enter_async_context(background.running(lines.run_forever()))

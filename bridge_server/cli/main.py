@@ -36,14 +36,19 @@ def main() -> None:
         elif wanted:
             _stop_with(f"{PARENT_VARIABLE}={wanted}", wanted)
         import_module("bridge_server.outbox.authorities").import_aiohttp()
-        if "rich" not in sys.modules:
-            # structlog would load rich where it is installed: 3 MiB that no server uses.
-            sys.modules["rich"] = None  # type: ignore[assignment]  # an import of it fails meanwhile
-            try:
-                import_module("structlog")
-            finally:
-                del sys.modules["rich"]
+        _import_structlog()
     import_module("bridge_server.cli.commands").run(arguments)
+
+
+def _import_structlog() -> None:
+    """Import structlog without rich: it would load it where it is installed, 3 MiB that no server uses."""
+    if "rich" in sys.modules:
+        return
+    sys.modules["rich"] = None  # type: ignore[assignment]  # an import of it fails meanwhile
+    try:
+        import_module("structlog")
+    finally:
+        del sys.modules["rich"]
 
 
 def _with_number_of_parent(arguments: list[str]) -> list[str]:

@@ -160,17 +160,7 @@ class SendingReport:
         ]
         rows = [(label, f"{count:,}") for label, count in counts if count or label.endswith("sent")]
         identified = [] if self._wanted.is_dry_run else [("id", self._wanted.notification_id)]
-        lines = columns([*identified, *rows])
-        if self._wanted.to is None or not self._missed:
-            return lines
-        shown = self._missed[:_MOST_LINES]
-        lines.append("")
-        for missed in shown:
-            seconds = missed.retry_after_seconds
-            waiting = "" if seconds is None else f", again in {seconds:,} s"
-            lines.append(f"{missed.account}: {missed.reason.replace('_', ' ')}{waiting}")
-        others = done.accounts - done.sent - len(shown)
-        return [*lines, f"and {others:,} others"] if others else lines
+        return [*columns([*identified, *rows]), *self._missed_lines()]
 
     def how_to_go_on(self, error: Exception | None = None) -> str:
         """How a walk goes on that an interruption or an error has ended; empty if nothing can be sent yet."""
@@ -183,6 +173,17 @@ class SendingReport:
             f" after {self.progress.accounts:,}{total} accounts; the same command with "
             f"--id {self._wanted.notification_id} goes on, and nobody gets it twice"
         )
+
+    def _missed_lines(self) -> list[str]:
+        if self._wanted.to is None or not self._missed:
+            return []
+        lines = [""]
+        for missed in self._missed[:_MOST_LINES]:
+            seconds = missed.retry_after_seconds
+            waiting = "" if seconds is None else f", again in {seconds:,} s"
+            lines.append(f"{missed.account}: {missed.reason.replace('_', ' ')}{waiting}")
+        others = self.progress.accounts - self.progress.sent - len(lines) + 1
+        return [*lines, f"and {others:,} others"] if others else lines
 
 
 # The command.
@@ -236,16 +237,7 @@ def notify_command(
         **content, to=accounts, notification_id=notification_id or IdMaker().random_uuid(), is_dry_run=dry_run
     )
     report = SendingReport(wanted)
-    try:
-        asyncio.run(_sent(_walk(command, server, secret, wanted), report, is_quiet=command.as_json))
-    except KeyboardInterrupt:
-        click.echo(f"bridge-server: stopped{report.how_to_go_on()}", err=True)
-        raise SystemExit(1) from None
-    except (BridgeClientError, ValueError) as error:
-        reason = str(error).rstrip(".")
-        if isinstance(error, RequestRefusedError):
-            reason = f"the server refused: {error.status} {error.detail}"
-        raise CommandError(f"{reason}{report.how_to_go_on(error)}") from error
+    _send(_walk(command, server, secret, wanted), report, is_quiet=command.as_json)
     command.show(report.fields(), report.lines())
     if report.has_failed:
         raise SystemExit(1)
@@ -303,6 +295,20 @@ def _walk(
             f"file with --secret-file, set {PROJECT_SECRET_VARIABLE}, or use the server's admin_token"
         )
     return by_admin_token(url, tokens, wanted)
+
+
+def _send(walk: AsyncGenerator[NotifyProgress], report: SendingReport, *, is_quiet: bool) -> None:
+    """Send to all. Raises CommandError, which says how to go on if a part was sent."""
+    try:
+        asyncio.run(_sent(walk, report, is_quiet=is_quiet))
+    except KeyboardInterrupt:
+        click.echo(f"bridge-server: stopped{report.how_to_go_on()}", err=True)
+        raise SystemExit(1) from None
+    except (BridgeClientError, ValueError) as error:
+        reason = str(error).rstrip(".")
+        if isinstance(error, RequestRefusedError):
+            reason = f"the server refused: {error.status} {error.detail}"
+        raise CommandError(f"{reason}{report.how_to_go_on(error)}") from error
 
 
 async def _sent(walk: AsyncGenerator[NotifyProgress], report: SendingReport, *, is_quiet: bool) -> None:

@@ -299,11 +299,7 @@ class _Family:
         pipes = {each.pipe: each for each in self._children.values() if each.pipe >= 0}
         received, readable = self._signals.wait(list(pipes))
         for pipe in readable:
-            child = pipes[pipe]
-            child.read_facts()
-            # It takes the settings of a SIGHUP that came while it started.
-            if not self._hangup_ends and child.facts is not None and child.run is not self._run:
-                os.kill(child.pid, signal.SIGHUP)
+            self._hear(pipes[pipe])
         for number in received:
             self._pass_on(signal.Signals(number))
         self._bury()
@@ -343,6 +339,12 @@ class _Family:
         self._children[number] = forked(self._run, number, self._port, sockets, leave)
         self._is_announced = False
 
+    def _hear(self, child: Child) -> None:
+        """Read that a process answers; it takes the settings of a SIGHUP that came while it started."""
+        child.read_facts()
+        if not self._hangup_ends and child.facts is not None and child.run is not self._run:
+            os.kill(child.pid, signal.SIGHUP)
+
     def _pass_on(self, received: signal.Signals) -> None:
         if received == signal.SIGHUP and not self._hangup_ends:
             if (loaded := self._loaded()) is not None:
@@ -352,14 +354,7 @@ class _Family:
                     if child.facts is not None:
                         os.kill(child.pid, signal.SIGHUP)
         elif received == signal.SIGUSR1:
-            if (loaded := self._loaded()) is not None:  # every process is replaced by one with these settings
-                if self._is_ready:
-                    self._run_before = self._run_before or self._run
-                self._run = replace(
-                    self._run, settings=loaded.settings, origins=loaded.origins, reloaded=None
-                )
-                self._to_replace = sorted({*self._children, *self._again_at})
-                log.info("processes_replaced", processes=len(self._to_replace))
+            self._replace_all()
         elif received != signal.SIGCHLD:
             self._stop()
 
@@ -372,6 +367,16 @@ class _Family:
             return None
         kept = {name: getattr(self._run.settings, name) for name in _OF_THE_PARENT}
         return replace(loaded, settings=loaded.settings.model_copy(update=kept))
+
+    def _replace_all(self) -> None:
+        """Have every process replaced by one with the settings as they are now."""
+        if (loaded := self._loaded()) is None:
+            return
+        if self._is_ready:
+            self._run_before = self._run_before or self._run
+        self._run = replace(self._run, settings=loaded.settings, origins=loaded.origins, reloaded=None)
+        self._to_replace = sorted({*self._children, *self._again_at})
+        log.info("processes_replaced", processes=len(self._to_replace))
 
     def _end_patience(self, now: float) -> None:
         """Kill a process that does not leave, and have no connection wait for one that does not come."""
@@ -431,14 +436,7 @@ class _Family:
             self._start(child.number)
             return
         if code == _SETTING_AT_FAULT and child.facts is None and self._run_before is not None:
-            # Have all serve with the earlier settings: a process cannot start with the new ones.
-            log.error("settings_not_taken", process=child.number, reason="a process does not start with them")
-            self._run, self._run_before = self._run_before, None
-            others = self._children.items()
-            self._to_replace = sorted(
-                number for number, each in others if each.run.settings is not self._run.settings
-            )
-            self._start(child.number)
+            self._return_to(self._run_before, child)
             return
         log.error("process_ended", process=child.number, pid=child.pid, exit_code=code)
         self._close_sockets([child.number])
@@ -456,6 +454,14 @@ class _Family:
         self._code = 1 if self._is_ready else max(code, 1)
         self._stop()
 
+    def _return_to(self, run: ServerRun, refused: Child) -> None:
+        """Have all processes serve with earlier settings: a process cannot start with the new ones."""
+        log.error("settings_not_taken", process=refused.number, reason="a process does not start with them")
+        self._run, self._run_before = run, None
+        others = self._children.items()
+        self._to_replace = sorted(number for number, each in others if each.run.settings is not run.settings)
+        self._start(refused.number)
+
     def _all_answer(self) -> bool:
         children = self._children.values()
         answering = sum(each.facts is not None and each.leaves_until is None for each in children)
@@ -466,11 +472,7 @@ class _Family:
         is_first, self._is_ready, self._is_announced = not self._is_ready, True, True
         if not self._to_replace:
             self._run_before = None
-        children = sorted(self._children.values(), key=lambda each: each.number)
-        known = [dict(each.facts or {}) for each in children]
-        urls = [each.pop("internal_url") for each in known]
-        processes = [{"pid": each.pid, "url": url} for each, url in zip(children, urls, strict=True)]
-        facts = {**known[0], "processes": processes, "pid": os.getpid()}
+        facts = {**self._facts(), "pid": os.getpid()}
         self._files.enter_context(process.server_file_at(self._run.settings.server_file, facts))
         self._files.enter_context(process.ready_file_at(self._run.ready_file, facts))
         if not is_first:
@@ -480,3 +482,10 @@ class _Family:
         log.info("processes_started", url=facts["url"], pid=facts["pid"], processes=len(self._children))
         if sys.stdout.isatty():
             click.echo(banner(facts["url"], self._run.settings))
+
+    def _facts(self) -> dict[str, Any]:
+        children = sorted(self._children.values(), key=lambda each: each.number)
+        known = [dict(each.facts or {}) for each in children]
+        urls = [facts.pop("internal_url") for facts in known]
+        processes = [{"pid": each.pid, "url": url} for each, url in zip(children, urls, strict=True)]
+        return {**known[0], "processes": processes}

@@ -18,6 +18,7 @@ from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import spell_day
 from bridge_server.kernel.values import dataclass
 from bridge_server.notify.history import DeliveryOutcome, HistoryStore
+from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import ProjectId
 from bridge_server.projects.service import Projects
 from bridge_server.web.bodies import JsonObject
@@ -47,7 +48,8 @@ class NotificationsPage:
 
     async def show_all(self, asked: Asked) -> View:
         """The notifications of a project, newest first."""
-        return View("notifications/list.html", await self._list(asked, asked.query.get("after", "")), _LIVE)
+        fields = await self._list(asked, asked.query.get("after", ""))
+        return View("notifications/list.html", fields, _LIVE)
 
     async def show(self, asked: Asked) -> View:
         """One notification, and a page of its accounts with the outcome of each."""
@@ -108,19 +110,10 @@ class InboxPreview:
     async def show(self, asked: Asked) -> View:
         """A page of the notifications of an account."""
         searched = asked.query.get("account", "").strip()
-        unread = asked.query.get("unread", "")
-        fields: dict[str, Any] = {"searched": searched, "account": None, "wrong": "", "unread": unread}
+        fields = {"searched": searched, "account": None, "wrong": "", "unread": asked.query.get("unread", "")}
         if searched:
             try:
-                account = read_account(searched)
-                wanted = {name: asked.query[name] for name in ("unread", "after") if asked.query.get(name)}
-                query = read_query({**wanted, "limit": _INBOX_PAGE})
-                number = await self._inbox.store.number_of(account.key)
-                fields |= {
-                    "inbox": page_fields(await self._inbox.page(number, query, wait_seconds=0)),
-                    "account": await self._accounts.of(account, None),
-                    "is_first_page": "after" not in wanted,
-                }
+                fields |= await self._fields(read_account(searched), asked)
             except InvalidInputError as error:
                 fields["wrong"] = error.detail
         return View("inbox/inbox.html", fields, _INBOX_LIVE)
@@ -131,6 +124,16 @@ class InboxPreview:
         marked = await self._inbox.mark_read(await self._inbox.store.number_of(account.key), ids, ReadBy.BULK)
         place = f"{ROOT}{_INBOX}?account={quote(account.spelled, safe='')}"
         return Done(place, f"{count_of(marked)} marked as read. They do not count in the read rate.")
+
+    async def _fields(self, account: Account, asked: Asked) -> dict[str, Any]:
+        wanted = {name: asked.query[name] for name in ("unread", "after") if asked.query.get(name)}
+        query = read_query({**wanted, "limit": _INBOX_PAGE})
+        page = await self._inbox.page(await self._inbox.store.number_of(account.key), query, wait_seconds=0)
+        return {
+            "account": await self._accounts.of(account, None),
+            "inbox": page_fields(page),
+            "is_first_page": "after" not in wanted,
+        }
 
 
 MOST_CHARTS = 6  # the number of charts until types are chosen; the table has every type
@@ -209,20 +212,24 @@ class AnalyticsPage:
         except InvalidInputError as error:
             found, wrong = await self._projects.analytics(project_id, None, None), error.detail
         analytics, last_day = analytics_fields(found), found.period.last_day
-        # A chart of all types together unless one is chosen, and of each type that was sent most.
-        types = [kind for kind in analytics["types"] if not chosen or kind["type_id"] == chosen]
-        charts = [] if chosen else [_chart("All types", analytics["by_day"], analytics["total"])]
-        for kind in sorted(types, key=lambda kind: kind["total"]["sent"], reverse=True)[:MOST_CHARTS]:
-            sent = {day["day"]: day for day in kind["days"]}
-            days = [sent.get(day["day"], {"day": day["day"], "sent": 0}) for day in analytics["by_day"]]
-            charts.append(_chart(kind["type_id"], days, kind["total"]))
         fields = {
             **choice,
             "analytics": analytics,
             "wrong": wrong,
             "chosen_type": chosen,
-            "charts": charts,
+            "charts": _charts(analytics, chosen),
             "ranges": [(name, spell_day(max(0, last_day - days + 1))) for name, days in _RANGES.items()],
             "percent": percent,
         }
         return View("analytics/analytics.html", fields)
+
+
+def _charts(analytics: Mapping[str, Any], chosen: str) -> list[Chart]:
+    """A chart of all types together unless one is chosen, and of each type that was sent most."""
+    types = [kind for kind in analytics["types"] if not chosen or kind["type_id"] == chosen]
+    charts = [] if chosen else [_chart("All types", analytics["by_day"], analytics["total"])]
+    for kind in sorted(types, key=lambda kind: kind["total"]["sent"], reverse=True)[:MOST_CHARTS]:
+        sent = {day["day"]: day for day in kind["days"]}
+        days = [sent.get(day["day"], {"day": day["day"], "sent": 0}) for day in analytics["by_day"]]
+        charts.append(_chart(kind["type_id"], days, kind["total"]))
+    return charts

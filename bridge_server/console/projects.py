@@ -142,18 +142,7 @@ class ProjectsPage:
         return _done(asked, f"{account.spelled} is unsubscribed.")
 
     async def import_subscribers(self, asked: Asked) -> Done:
-        text = asked.form.get("lines", "")
-        lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-        if not 1 <= len(lines) <= MOST_IMPORTED:
-            raise InvalidInputError(f"Nobody was subscribed: send 1 to {MOST_IMPORTED} lines at once.")
-        wanted = []
-        for number, line in lines:
-            try:
-                wanted.append(projects.read_subscriber(line.encode()))
-            except InvalidInputError as error:
-                details = [fault.detail for fault in error.faults] or [error.detail]
-                faults = [Fault(f"#/line {number}", detail) for detail in details]
-                raise InvalidInputError("Nobody was subscribed.", faults) from error
+        wanted = _read_lines(asked.form.get("lines", ""))
         outcomes = await self._subscriptions.subscribe_all(_project_id(asked), wanted)
         changed = sum(change is not None for _, change in outcomes)
         return _done(asked, f"{len(outcomes)} accounts are subscribed; {changed} of them are new or changed.")
@@ -181,3 +170,19 @@ def _kept(asked: Asked, *names: str) -> str:
     """The query with these parameters of the page that the form was on, so that it shows as before."""
     given = {name: asked.query[name] for name in names if asked.query.get(name)}
     return f"?{urlencode(given)}" if given else ""
+
+
+def _read_lines(text: str) -> list[NewSubscription]:
+    """The subscriptions in the lines that are not empty. Raises InvalidInputError, which names the line."""
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not 1 <= len(lines) <= MOST_IMPORTED:
+        raise InvalidInputError(f"Nobody was subscribed: send 1 to {MOST_IMPORTED} lines at once.")
+    subscriptions = []
+    for number, line in lines:
+        try:
+            subscriptions.append(projects.read_subscriber(line.encode()))
+        except InvalidInputError as error:
+            details = [fault.detail for fault in error.faults] or [error.detail]
+            faults = [Fault(f"#/line {number}", detail) for detail in details]
+            raise InvalidInputError("Nobody was subscribed.", faults) from error
+    return subscriptions

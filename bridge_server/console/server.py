@@ -54,10 +54,14 @@ class ClientsPage:
             "figures": get_args(By),
             "periods": _PERIODS,
             "query": f"?{urlencode({'by': by, 'last': last})}",
-            # The page of an IPv6 network has the network's first address.
-            "path_of": lambda address: f"{ROOT}{_CLIENTS}/{quote(address.removesuffix('/64'), safe=':')}",
+            "path_of": _path_of,
         }
         return View("clients/clients.html", fields, _LIVE, error)
+
+
+def _path_of(address: str) -> str:
+    """The page of an address; the page of an IPv6 network has the network's first address."""
+    return f"{ROOT}{_CLIENTS}/{quote(address.removesuffix('/64'), safe=':')}"
 
 
 class SettingsPage:
@@ -65,7 +69,8 @@ class SettingsPage:
 
     def __init__(self, settings: SettingsAdmin) -> None:
         self._settings = settings
-        self.page = ConsolePage("settings", "Settings", "Server", (PagePath("/settings", self.show),))
+        path = PagePath("/settings", self.show)
+        self.page = ConsolePage("settings", "Settings", "Server", (path,))
 
     async def show(self, asked: Asked) -> View:
         """The settings whose name or source has the text that is searched for."""
@@ -111,12 +116,7 @@ class FaultsPage:
         return View("faults/faults.html", fields, ("faults",))
 
     async def add(self, asked: Asked) -> Done:
-        texts = {name: asked.form.get(name, "").strip() for name in ("where", "route", "answer", *_NUMBERS)}
-        # As a test would write it: empty fields are left out.
-        rule = {name: number_of(text) if name in _NUMBERS else text for name, text in texts.items() if text}
-        if asked.form.get("drop") == "on":
-            rule["drop"] = True
-        self._faults.add(read_faults([rule], self._routes, self._words))
+        self._faults.add(read_faults([_rule(asked)], self._routes, self._words))
         return _done("The rule is in force.")
 
     async def remove(self, asked: Asked) -> Done:
@@ -149,3 +149,10 @@ class FaultsPage:
 
 def _done(message: str) -> Done:
     return Done(f"{ROOT}{_FAULTS}", message)
+
+
+def _rule(asked: Asked) -> dict[str, Any]:
+    """The rule in the form as a test would write it: empty fields are left out."""
+    texts = {name: asked.form.get(name, "").strip() for name in ("where", "route", "answer", *_NUMBERS)}
+    given = {name: number_of(text) if name in _NUMBERS else text for name, text in texts.items() if text}
+    return {**given, **({"drop": True} if asked.form.get("drop") == "on" else {})}

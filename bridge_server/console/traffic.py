@@ -296,7 +296,8 @@ class TrafficPage:
         self._handles, self._neighbours = lives.handles, lives.processes.neighbours
         self._lists = None
         if streams is not None:
-            self._lists = RequestLists(streams, partial(line_fields, traffic=streams.traffic), lives)
+            spell = partial(line_fields, traffic=streams.traffic)
+            self._lists = RequestLists(streams, spell, lives)
         self._bridge_url, self._answers_calls = bridge_url, answers_calls
         paths = (PagePath(_PATH, self.show_all, self._changes()), PagePath(_REQUEST, self.show))
         count = None if streams is None or self._neighbours is not None else self._count
@@ -326,7 +327,8 @@ class TrafficPage:
         chosen = read_filter(wanted.words, self._handles)
         if neighbours is None:
             return streams.join(chosen, read_number(since))
-        of_all = WantedStream(chosen, wanted.words, None, read_positions(since, neighbours.own_number))
+        positions = read_positions(since, neighbours.own_number)
+        of_all = WantedStream(chosen, wanted.words, None, positions)
         stream = StreamOfAll(streams, neighbours, of_all, row_fields)
         streams.admit(stream)
         return stream
@@ -366,22 +368,25 @@ class TrafficPage:
             read_filter(wanted.words, self._handles)
         except InvalidInputError as refused:
             fault = refused
-        words = "" if fault else wanted.words
+        listed = await self._list(asked, "" if fault else wanted.words, self._lists)
+        is_live = fault is None and not listed["after"]
+        stream = f"{ROOT}{_STREAM}{wanted.query}" if is_live else ""
+        return View("traffic/traffic.html", {**fields, **listed, "stream": stream}, error=error or fault)
+
+    async def _list(self, asked: Asked, words: str, lists: RequestLists) -> dict[str, Any]:
         after = asked.query.get("after", "")
         try:
-            page = await self._lists.page(words, after, _PAGE)
+            page = await lists.page(words, after, _PAGE)
         except InvalidInputError:  # of a page that is not there any more, or that never was
-            page, after = await self._lists.page(words, "", _PAGE), ""
-        rows = [placed(row_fields(each), wanted.query) for each in page["requests"]]
-        listed = {
+            page, after = await lists.page(words, "", _PAGE), ""
+        rows = [placed(row_fields(each), _wanted(asked).query) for each in page["requests"]]
+        return {
             "rows": rows,
             "last": page["last"],
             "next": page["next"],
             "after": after,
             "processes": page.get("processes", ()),
         }
-        stream = f"{ROOT}{_STREAM}{wanted.query}" if fault is None and not after else ""
-        return View("traffic/traffic.html", {**fields, **listed, "stream": stream}, error=error or fault)
 
     async def _shown(self, asked: Asked, lists: RequestLists) -> dict[str, Any]:
         """The request. Raises RequestNotKeptError, NotFoundError, InvalidInputError, UnavailableError."""

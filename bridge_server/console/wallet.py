@@ -1,10 +1,10 @@
 """The page of the wallet: approvals, accounts, transactions and signatures."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from bridge_server.admin.wallet import ApprovalAdmin, UnlockShape, WalletAdmin
+from bridge_server.admin.wallet import ApprovalAdmin, ApprovalLineAnswer, UnlockShape, WalletAdmin
 from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View, number_of
 from bridge_server.ethereum.address import HexError, quantity_of
 from bridge_server.wallet.accounts import DEFAULT_UNLOCK_SECONDS
@@ -48,13 +48,7 @@ class WalletPage:
     async def show_approval(self, asked: Asked) -> View:
         """One request, in words."""
         fields = await self._approvals.show(asked.names["id"])
-        words: list[tuple[str, list[str]]] = []  # each label with its lines, also with those without a label
-        for line in fields["text"]:
-            if line["label"] or not words:
-                words.append((line["label"], []))
-            words[-1][1].append(line["text"])
-        shown = [(label, texts) for label, texts in words if label != "state"]  # which has a mark of its own
-        opened = {"approval": fields, "words": shown}
+        opened = {"approval": fields, "words": _words(fields["text"])}
         return View("wallet/approval.html", {**await self._list(asked), **opened}, _LIVE)
 
     async def show_transactions(self, asked: Asked) -> View:
@@ -106,6 +100,16 @@ class WalletPage:
 
 def _path(approval_id: str) -> str:
     return f"{ROOT}{_WALLET}/approvals/{quote(approval_id, safe='')}"
+
+
+def _words(lines: Sequence[ApprovalLineAnswer]) -> list[tuple[str, list[str]]]:
+    """Each label with its lines, also with the lines that have no label. The state has a mark of its own."""
+    words: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if line["label"] or not words:
+            words.append((line["label"], []))
+        words[-1][1].append(line["text"])
+    return [(label, texts) for label, texts in words if label != "state"]
 
 
 def _amount(value: Any) -> str:

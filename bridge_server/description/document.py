@@ -187,6 +187,13 @@ def example_of(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
     for choices in (schema.get("anyOf"), schema.get("oneOf")):
         if choices:
             return example_of(choices[0], components)
+    return _of_type(schema, components)
+
+
+_EXAMPLES = {"boolean": True, "integer": 0, "number": 0, "null": None}
+
+
+def _of_type(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
     kind = schema.get("type")
     if kind == "object":
         properties = schema.get("properties", {})
@@ -195,9 +202,6 @@ def example_of(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
         items = schema.get("items")
         return [] if not items or schema.get("maxItems") == 0 else [example_of(items, components)]
     return _EXAMPLES.get(str(kind), "text")
-
-
-_EXAMPLES = {"boolean": True, "integer": 0, "number": 0, "null": None}
 
 
 def _tidy(schema: Any) -> Any:
@@ -300,23 +304,7 @@ def problem_components(kinds: Mapping[str, type[BridgeError]]) -> tuple[dict[str
     responses: dict[str, Any] = {}
     for code, (status, meaning) in sorted(meanings.items()):
         name = schema_name(code)
-        properties = {
-            "type": {"type": "string", "const": f"{TYPE_PREFIX}{code}"},
-            "title": {"type": "string", "description": "The kind of problem in words, always the same."},
-            "status": {"type": "integer", "const": status},
-            "detail": {"type": "string", "description": "What is wrong here, and what can be done."},
-            "instance": {
-                "type": "string",
-                "description": "The request id, as in `X-Request-ID` and the server's log.",
-                "examples": [_UUID],
-            },
-        }
-        if code == errors.InvalidInputError.code:
-            properties["errors"] = _FAULTS
-        schemas[name] = {
-            "type": "object", "description": meaning, "properties": properties,
-            "required": ["type", "title", "status", "detail", "instance"],
-        }  # fmt: skip
+        schemas[name] = _schema(code, status, meaning)
         responses[code] = {
             "description": meaning,
             "headers": _headers(status),
@@ -334,6 +322,24 @@ def _meaning(kind: type[BridgeError]) -> str:
     """The first paragraph of the docstring of the class that has named the code."""
     named = next(each for each in kind.__mro__ if "code" in vars(each))
     return " ".join((named.__doc__ or "").split("\n\n")[0].split())
+
+
+def _schema(code: str, status: int, meaning: str) -> dict[str, Any]:
+    properties = {
+        "type": {"type": "string", "const": f"{TYPE_PREFIX}{code}"},
+        "title": {"type": "string", "description": "The kind of problem in words, always the same."},
+        "status": {"type": "integer", "const": status},
+        "detail": {"type": "string", "description": "What is wrong here, and what can be done."},
+        "instance": {
+            "type": "string",
+            "description": "The request id, as in `X-Request-ID` and the server's log.",
+            "examples": [_UUID],
+        },
+    }
+    if code == errors.InvalidInputError.code:
+        properties["errors"] = _FAULTS
+    required = ["type", "title", "status", "detail", "instance"]
+    return {"type": "object", "description": meaning, "properties": properties, "required": required}
 
 
 def _headers(status: int) -> dict[str, Any]:

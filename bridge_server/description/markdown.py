@@ -127,12 +127,7 @@ class Markdown:
     def page(self, name: str) -> MarkdownPage:
         """The page of this name."""
         tokens = self._parser.parse(self._library.pages[name].read_text("utf-8"))
-        seen: dict[str, int] = {}
-        for token, inline in pairwise(tokens):
-            if token.type == "heading_open":
-                anchor = anchor_of(_words(inline))
-                count = seen[anchor] = seen.get(anchor, -1) + 1
-                token.attrSet("id", f"{anchor}-{count}" if count else anchor)  # a repeated one gets a number
+        _number_headings(tokens)
         for token in tokens:
             for child in token.children or ():
                 for attribute in ("href", "src"):
@@ -163,6 +158,17 @@ class Markdown:
 def anchor_of(heading: str) -> str:
     """The anchor of a heading as GitHub makes it."""
     return _NOT_IN_ANCHORS.sub("", heading.lower()).replace(" ", "-")
+
+
+def _number_headings(tokens: Sequence[Token]) -> None:
+    """Give each heading its anchor; a repeated one gets a number."""
+    seen: dict[str, int] = {}
+    for token, inline in pairwise(tokens):
+        if token.type != "heading_open":
+            continue
+        anchor = anchor_of(_words(inline))
+        count = seen[anchor] = seen.get(anchor, -1) + 1
+        token.attrSet("id", f"{anchor}-{count}" if count else anchor)
 
 
 def _words(inline: Token) -> str:

@@ -273,15 +273,7 @@ class Site:
         name = path.removesuffix(".md").rstrip("/")
         if f"{name}/README" in self._library.pages:
             name = f"{name}/README"
-        if self._maker(name) is not None:
-            return self._kept(name)
-        known = {
-            *(name for name, _ in self._order), *self._library.pages,
-            *(f"{_ERRORS}/{code}" for code in self._problems),
-        }  # fmt: skip
-        near = near_words(path[:_LONGEST_SHOWN].lower(), known, _MOST_NEAR)
-        fields = {"asked": path[:_LONGEST_SHOWN], "near": near}
-        return self._filled("missing.html", "No such page", "", fields, status=404)
+        return self._missing(path) if self._maker(name) is None else self._kept(name)
 
     def front(self, facts: Mapping[str, Any]) -> MadePage:
         """The page at the root, with the addresses of a visit."""
@@ -296,9 +288,7 @@ class Site:
         if folder == _ERRORS and (problem := self._problems.get(code)) is not None:
             return partial(self._filled, "problem.html", problem.title, name, {"problem": problem})
         if folder == _API and (tag := self._tags.get(name)) is not None:
-            return lambda: self._filled(
-                "tag.html", tag.name, name, {"tag": tag, "shapes": tag.shapes(self._document)}
-            )
+            return partial(self._operations, tag, name)
         return partial(self._guide, name) if name in self._library.pages else None
 
     @cached_property
@@ -321,6 +311,9 @@ class Site:
         maker = self._maker(name)
         assert maker is not None, "only pages that exist are kept"
         return maker()
+
+    def _operations(self, tag: Tag, name: str) -> MadePage:
+        return self._filled("tag.html", tag.name, name, {"tag": tag, "shapes": tag.shapes(self._document)})
 
     def _guide(self, name: str) -> MadePage:
         page = self._markdown.page(name)
@@ -366,6 +359,15 @@ class Site:
             for code, each in self._problems.items()
         )
         return MadePage(json.dumps(rows, ensure_ascii=False).encode(), _INDEX_HEADERS)
+
+    def _missing(self, path: str) -> MadePage:
+        known = {
+            *(name for name, _ in self._order), *self._library.pages,
+            *(f"{_ERRORS}/{code}" for code in self._problems),
+        }  # fmt: skip
+        near = near_words(path[:_LONGEST_SHOWN].lower(), known, _MOST_NEAR)
+        fields = {"asked": path[:_LONGEST_SHOWN], "near": near}
+        return self._filled("missing.html", "No such page", "", fields, status=404)
 
     def _filled(
         self, template: str, title: str, name: str, fields: Mapping[str, Any], status: int = 200

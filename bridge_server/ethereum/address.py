@@ -25,13 +25,7 @@ def checksummed(lower_case_address: str) -> str:
     """Spell an address, `0x` and 40 digits in lower case, with its checksum."""
     digits = lower_case_address[2:].encode()
     capitals = keccak256(digits).hex()[:_DIGITS].encode().translate(_CAPITAL_FROM_8)
-    # Turn letters into capitals where there is a case bit, all forty at once. In ASCII a letter differs from
-    # its capital by 0x20, and from a decimal digit by having 0x40: shifted by one, that bit selects the
-    # letters.
-    number = int.from_bytes(digits)
-    letters = number >> 1
-    spelled = (number ^ (letters & int.from_bytes(capitals))).to_bytes(_DIGITS)
-    return f"0x{spelled.decode()}"
+    return f"0x{_clear_case(digits, capitals).decode()}"
 
 
 def is_valid_checksum(address: str) -> bool:
@@ -44,6 +38,16 @@ def is_valid_checksum(address: str) -> bool:
 def address_of_public_key(public_key: bytes) -> str:
     """The account of a key, with its checksum; `public_key` is uncompressed: 65 bytes from 0x04 on."""
     return checksummed(f"0x{keccak256(public_key[1:])[-_DIGITS // 2 :].hex()}")
+
+
+def _clear_case(digits: bytes, capitals: bytes) -> bytes:
+    """Turn letters into capitals where there is a case bit, all forty at once. In ASCII a letter differs from
+    its capital by 0x20, and from a decimal digit by having 0x40: shifted by one, that bit selects the
+    letters.
+    """
+    number = int.from_bytes(digits)
+    letters = number >> 1
+    return (number ^ (letters & int.from_bytes(capitals))).to_bytes(_DIGITS)
 
 
 class HexError(ValueError):

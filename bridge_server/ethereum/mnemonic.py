@@ -43,15 +43,19 @@ def listed_words() -> tuple[str, ...]:
     return tuple(words.read_text("ascii").split())
 
 
+@cache
+def _numbers() -> dict[str, int]:
+    return {word: number for number, word in enumerate(listed_words())}
+
+
 def checked_mnemonic(text: str) -> str:
     """The words as the standard spells them: in lower case, with one space between. Raises MnemonicError."""
     words = normalize("NFKD", text).lower().split()
     if len(words) not in _COUNTS:
         raise MnemonicError(f"a mnemonic has 12, 15, 18, 21 or 24 words, and this one {len(words)}")
     bits = 0
-    numbers = {word: number for number, word in enumerate(listed_words())}
     for place, word in enumerate(words, start=1):
-        number = numbers.get(word)
+        number = _numbers().get(word)
         if number is None:
             near = near_words(word, listed_words(), 3)
             hint = f": did you mean {' or '.join(near)}?" if near else ""
@@ -59,7 +63,7 @@ def checked_mnemonic(text: str) -> str:
         bits = bits << _WORD_BITS | number
     checksum_bits = len(words) // 3
     entropy = (bits >> checksum_bits).to_bytes(len(words) * 4 // 3)
-    if bits & 2**checksum_bits - 1 != hashlib.sha256(entropy).digest()[0] >> 8 - checksum_bits:
+    if bits & 2**checksum_bits - 1 != _checksum(entropy):
         raise MnemonicError(
             "the checksum is wrong: all words are in the list, but one is not the right one, or their order"
         )
@@ -70,6 +74,11 @@ def mnemonic_seed(text: str, passphrase: str = "") -> bytes:
     """The 64 bytes that the words and the passphrase stand for. Raises MnemonicError."""
     salt = "mnemonic" + normalize("NFKD", passphrase)
     return hashlib.pbkdf2_hmac("sha512", checked_mnemonic(text).encode(), salt.encode(), _ROUNDS)
+
+
+def _checksum(entropy: bytes) -> int:
+    """One bit of the hash for each 32 bits of entropy: at most eight."""
+    return hashlib.sha256(entropy).digest()[0] >> 8 - len(entropy) // 4
 
 
 class DerivationError(ValueError):

@@ -49,20 +49,9 @@ def parse_sign_in_message(text: str) -> SignInMessage:
     id has at most 32 digits and a nonce 128. The caller judges the fields: the domain, the nonce, the times.
     """
     lines = _Lines(text)
-    line = lines.next()
-    if not line.endswith(_SENTENCE):
-        raise lines.fault(
-            f"must be a domain, such as example.org, then '{_SENTENCE}'; lines end with LF, not CR LF"
-        )
-    scheme, separator, domain = line.removesuffix(_SENTENCE).rpartition("://")
-    if separator and not is_scheme(scheme):
-        raise lines.fault("what stands before :// must be a scheme (RFC 3986), such as https")
-    if not is_host_and_port(domain):
-        raise lines.fault(
-            "the domain must be a host, perhaps with a port, without a user (RFC 3986): example.org, for one"
-        )
+    scheme, domain = _origin(lines)
     message = SignInMessage(  # each argument reads the next line: their order is the message's
-        scheme=scheme if separator else None,
+        scheme=scheme,
         domain=domain,
         address=_address(lines),
         statement=_statement(lines),
@@ -154,6 +143,22 @@ class _Lines:
     def fault(self, detail: str) -> SignInMessageError:
         """The error of the line that was read last."""
         return SignInMessageError(f"line {self._number}: {detail}")
+
+
+def _origin(lines: _Lines) -> tuple[str | None, str]:
+    line = lines.next()
+    if not line.endswith(_SENTENCE):
+        raise lines.fault(
+            f"must be a domain, such as example.org, then '{_SENTENCE}'; lines end with LF, not CR LF"
+        )
+    scheme, separator, domain = line.removesuffix(_SENTENCE).rpartition("://")
+    if separator and not is_scheme(scheme):
+        raise lines.fault("what stands before :// must be a scheme (RFC 3986), such as https")
+    if not is_host_and_port(domain):
+        raise lines.fault(
+            "the domain must be a host, perhaps with a port, without a user (RFC 3986): example.org, for one"
+        )
+    return (scheme if separator else None), domain
 
 
 def _address(lines: _Lines) -> str:

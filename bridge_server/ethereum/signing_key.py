@@ -75,6 +75,15 @@ def recover_address(digest: bytes, signature: bytes) -> str:
     """
     if len(digest) != _DIGEST_BYTES:
         raise SignatureError(f"the signed digest must have {_DIGEST_BYTES} bytes, and has {len(digest)}")
+    parity = _parity(signature)
+    try:
+        key = secp256k1().PublicKey.from_signature_and_message(signature[:-1] + parity, digest, hasher=None)
+    except ValueError:
+        raise SignatureError("r of the signature is not a point of the curve") from None
+    return address_of_public_key(key.format(compressed=False))
+
+
+def _parity(signature: bytes) -> bytes:
     if len(signature) != _SIGNATURE_BYTES:
         raise SignatureError(f"a signature has {_SIGNATURE_BYTES} bytes, and this one {len(signature)}")
     r = int.from_bytes(signature[:_NUMBER_BYTES])
@@ -86,11 +95,7 @@ def recover_address(digest: bytes, signature: bytes) -> str:
         raise SignatureError("r and s of the signature must lie between 0 and the order of the curve")
     if s > _CURVE_ORDER // 2:
         raise SignatureError("s of the signature must lie in the lower half of its range (EIP-2)")
-    try:
-        key = secp256k1().PublicKey.from_signature_and_message(signature[:-1] + parity, digest, hasher=None)
-    except ValueError:
-        raise SignatureError("r of the signature is not a point of the curve") from None
-    return address_of_public_key(key.format(compressed=False))
+    return parity
 
 
 def personal_message_hash(message: bytes) -> bytes:

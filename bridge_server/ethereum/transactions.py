@@ -73,23 +73,7 @@ class _AnyTransaction:
     data: bytes = b""
 
     def __post_init__(self) -> None:
-        _check_range("chain_id", self.chain_id, MAX_CHAIN_ID, minimum=1)
-        _check_range("nonce", self.nonce, MAX_NONCE)
-        _check_range("gas", self.gas, MAX_GAS)
-        _check_range("value", self.value, MAX_WEI)
-        if self.to is not None:
-            _check_address("to", self.to)
-        if isinstance(self, LegacyTransaction | AccessListTransaction):
-            _check_range("gas_price", self.gas_price, MAX_WEI)
-        if isinstance(self, FeeMarketTransaction):
-            _check_fees(self.max_priority_fee_per_gas, self.max_fee_per_gas)
-        if isinstance(self, AccessListTransaction | FeeMarketTransaction):
-            for position, entry in enumerate(self.access_list):
-                _check_address(f"access_list[{position}].address", entry.address)
-                if any(len(key) != STORAGE_KEY_BYTES for key in entry.storage_keys):
-                    raise TransactionError(
-                        f"access_list[{position}].storage_keys must have {STORAGE_KEY_BYTES} bytes each"
-                    )
+        _check(self)
 
     def _last_fields(self) -> list[rlp.Item]:
         """The signed fields from the gas on, in order, without an access list."""
@@ -185,6 +169,30 @@ def _check_fees(max_priority_fee_per_gas: int, max_fee_per_gas: int) -> None:
 def address_bytes(address: str | None) -> bytes:
     """The 20 bytes of an address; none for None."""
     return b"" if address is None else bytes.fromhex(address[2:])
+
+
+def _check(transaction: _AnyTransaction) -> None:
+    _check_range("chain_id", transaction.chain_id, MAX_CHAIN_ID, minimum=1)
+    _check_range("nonce", transaction.nonce, MAX_NONCE)
+    _check_range("gas", transaction.gas, MAX_GAS)
+    _check_range("value", transaction.value, MAX_WEI)
+    if transaction.to is not None:
+        _check_address("to", transaction.to)
+    if isinstance(transaction, LegacyTransaction | AccessListTransaction):
+        _check_range("gas_price", transaction.gas_price, MAX_WEI)
+    if isinstance(transaction, FeeMarketTransaction):
+        _check_fees(transaction.max_priority_fee_per_gas, transaction.max_fee_per_gas)
+    if isinstance(transaction, AccessListTransaction | FeeMarketTransaction):
+        _check_access_list(transaction.access_list)
+
+
+def _check_access_list(access_list: AccessList) -> None:
+    for position, entry in enumerate(access_list):
+        _check_address(f"access_list[{position}].address", entry.address)
+        if any(len(key) != STORAGE_KEY_BYTES for key in entry.storage_keys):
+            raise TransactionError(
+                f"access_list[{position}].storage_keys must have {STORAGE_KEY_BYTES} bytes each"
+            )
 
 
 def _check_address(name: str, address: str) -> None:

@@ -106,14 +106,7 @@ def read_typed_data(value: object) -> TypedData:
 
 
 def _read(value: object) -> TypedData:
-    if type(value) is not dict:
-        raise _MemberError(f"typed data must be an object with {', '.join(_MEMBERS)}, and is {shown(value)}")
-    if value.get("primaryType") == DOMAIN_TYPE:
-        value = {"message": {}, **value}
-    for name in _MEMBERS:
-        if name not in value:
-            raise _MemberError(f"is missing: typed data has {', '.join(_MEMBERS)}", name)
-    types, primary_type, domain, message = (value[name] for name in _MEMBERS)
+    types, primary_type, domain, message = _parts(value)
     types_json = _json_of("types", types, _MAX_TYPES_BYTES)
     structs = _structs(types_json)
     if type(primary_type) is not str or primary_type not in structs:
@@ -127,6 +120,17 @@ def _read(value: object) -> TypedData:
         except _MemberError as fault:
             raise fault.inside("message") from None
     return TypedData(primary_type, {name: domain[name] for name in names}, preimage, keccak256(preimage))
+
+
+def _parts(value: object) -> tuple[Any, ...]:
+    if type(value) is not dict:
+        raise _MemberError(f"typed data must be an object with {', '.join(_MEMBERS)}, and is {shown(value)}")
+    if value.get("primaryType") == DOMAIN_TYPE:
+        value = {"message": {}, **value}
+    for name in _MEMBERS:
+        if name not in value:
+            raise _MemberError(f"is missing: typed data has {', '.join(_MEMBERS)}", name)
+    return tuple(value[name] for name in _MEMBERS)
 
 
 def _json_of(name: str, value: object, max_bytes: int) -> bytes:
@@ -368,11 +372,8 @@ def read_types(value: object) -> StructTypes:
         if _RESERVED.fullmatch(name):
             raise _MemberError("is the name of a type that is no struct: choose another", name)
     types = {name: _members(name, members, value.keys()) for name, members in value.items()}
-    # EIP-712 knows five members of a domain, lets them be in any order, and asks for no private ones.
-    for place, member in enumerate(types.get(DOMAIN_TYPE, ())):
-        if _DOMAIN_MEMBERS.get(member.name) != member.type:
-            known = ", ".join(f"{kind} {name}" for name, kind in _DOMAIN_MEMBERS.items())
-            raise _MemberError(f"must be one of a domain's members: {known}", DOMAIN_TYPE, place)
+    if DOMAIN_TYPE in types:
+        _require_domain_type(types[DOMAIN_TYPE])
     return types
 
 
@@ -413,13 +414,7 @@ def _members(struct: str, value: object, structs: Iterable[str]) -> tuple[_Membe
     for place, item in enumerate(value):
         try:
             member = _member(item, structs)
-            # A reference that some verifiers overlook would make them spell, and hash, the type differently.
-            is_visible = all(map(_NAME_WITH_REFERENCES.fullmatch, (struct, member.core)))
-            if member.core not in _WORD_ENCODERS and not is_visible:
-                raise _MemberError(
-                    f"must not refer from {struct} to {member.core}: one of these names has a $ or a colon",
-                    "type",
-                )
+            _require_visible_reference(struct, member.core)
         except _MemberError as fault:
             raise fault.inside(place).inside(struct) from None
         if member.name in members:
@@ -448,6 +443,23 @@ def _member(value: object, structs: Iterable[str]) -> _Member:
         raise _MemberError(f"must be a type of EIP-712 or one in types, and {shown(core)} is neither", "type")
     bounds = tuple(int(length) if length else None for length in _LENGTH.findall(lengths))
     return _Member(name, spelled, core, bounds)
+
+
+def _require_visible_reference(struct: str, core: str) -> None:
+    """A reference that some verifiers overlook would make them spell, and hash, the type differently."""
+    if core in _WORD_ENCODERS or all(map(_NAME_WITH_REFERENCES.fullmatch, (struct, core))):
+        return
+    raise _MemberError(
+        f"must not refer from {struct} to {core}: one of these names has a $ or a colon", "type"
+    )
+
+
+def _require_domain_type(members: tuple[_Member, ...]) -> None:
+    """EIP-712 knows five members, lets them be in any order, and asks for no private ones."""
+    for place, member in enumerate(members):
+        if _DOMAIN_MEMBERS.get(member.name) != member.type:
+            known = ", ".join(f"{kind} {name}" for name, kind in _DOMAIN_MEMBERS.items())
+            raise _MemberError(f"must be one of a domain's members: {known}", DOMAIN_TYPE, place)
 
 
 # Encoders for arrays and structs, made once for a set of types.

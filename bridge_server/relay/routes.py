@@ -119,7 +119,8 @@ class RelayHandlers:
         session has at most 100 calls without a status.
         """
         session_id = _session_id(request)
-        call = wire.read_new_call(self._bodies.at_once(request) or await self._bodies.json_object(request))
+        document = self._bodies.at_once(request) or await self._bodies.json_object(request)
+        call = wire.read_new_call(document)
         with self._payloads.bill(request, len(call.payload)) as bill:
             if bill.late is not None:
                 await bill.late
@@ -146,7 +147,8 @@ class RelayHandlers:
     async def answer_call(self, request: web.Request) -> web.Response:
         """The wallet stores the status of a call for the dapp. A later status replaces an earlier one."""
         call_id = _call_id(request)
-        payload = wire.read_status(self._bodies.at_once(request) or await self._bodies.json_object(request))
+        document = self._bodies.at_once(request) or await self._bodies.json_object(request)
+        payload = wire.read_status(document)
         with self._payloads.bill(request, len(payload)) as bill:
             if bill.late is not None:
                 await bill.late

@@ -83,18 +83,8 @@ class Relay:
             prolonged_if_before_ms=now_ms + self._kept_ms,
         )
 
-        def message(webhook: str, notice: bytes, purpose: Purpose) -> OutgoingMessage:
-            new_id = self._ids.random_uuid()
-            return OutgoingMessage(new_id, webhook, notice, purpose, client=client, subject=session_id)
-
         def messages_to(audience: models.CallAudience) -> Sequence[OutgoingMessage]:
-            messages = [
-                message(webhook, wire.write_topic_notice(session_id), TOPIC_WEBHOOK)
-                for webhook in audience.webhooks
-            ]
-            if audience.push is not None:
-                notice = wire.write_push_notice(session_id, call_id, audience.push, request.dapp_name)
-                messages.append(message(audience.push.webhook, notice, models.CALL_WEBHOOK))
+            messages = self._messages(call, request.dapp_name, audience, client)
             if messages:
                 afford(sum(message.size_bytes for message in messages))
             return messages
@@ -118,6 +108,23 @@ class Relay:
         """Remove the webhook that is gone from the notice's session or topic only: others may use its URL."""
         if notice.subject is not None:
             await self._store.forget_webhook(models.SessionId(notice.subject), notice.url)
+
+    def _messages(
+        self, call: models.StoredCall, dapp_name: str, audience: models.CallAudience, client: str | None
+    ) -> list[OutgoingMessage]:
+        session_id, new_id = call.session_id, self._ids.random_uuid
+
+        def message(webhook: str, notice: bytes, purpose: Purpose) -> OutgoingMessage:
+            return OutgoingMessage(new_id(), webhook, notice, purpose, client=client, subject=session_id)
+
+        messages = [
+            message(webhook, wire.write_topic_notice(session_id), TOPIC_WEBHOOK)
+            for webhook in audience.webhooks
+        ]
+        if audience.push is not None:
+            notice = wire.write_push_notice(call.session_id, call.call_id, audience.push, dapp_name)
+            messages.append(message(audience.push.webhook, notice, models.CALL_WEBHOOK))
+        return messages
 
 
 def _kept_ms(lifetimes: models.Lifetimes) -> int:

@@ -135,14 +135,7 @@ class RelayStore:
         self, session_id: models.SessionId, update: models.SessionUpdate, now_ms: int, expires_at_ms: int
     ) -> sql.Transaction[None]:
         """Replace the payload. Raises SessionNotFoundError."""
-        push, condition = update.push, (session_id, now_ms)
-        if push is models.Keep.KEEP:
-            statement = sql.Statement(UPDATE_SESSION, (update.payload, expires_at_ms, *condition))
-        else:
-            columns = (None, None, None) if push is None else (push.type, push.token, push.webhook)
-            values = (update.payload, expires_at_ms, *columns, *condition)
-            statement = sql.Statement(UPDATE_SESSION_AND_PUSH, values)
-        ((changed,),) = yield statement
+        ((changed,),) = yield _update_statement(session_id, update, now_ms, expires_at_ms)
         if not changed:
             raise models.SessionNotFoundError
         yield Touched(("session", session_id))
@@ -187,12 +180,7 @@ class RelayStore:
         if listed >= pending_limit or listed >= _MANY_ANSWERED:
             yield from _check_pending(session, listed, pending_limit, now_ms)
         # The messages may be refused, and then nothing has been written yet.
-        messages: Sequence[OutgoingMessage] = ()
-        if is_heard:
-            ((push_type, token, webhook),) = yield sql.Statement(PUSH_DETAILS, (session,))
-            push = None if push_type is None else models.PushDetails(push_type, token, webhook)
-            webhooks = yield from topics.webhooks_of(call.session_id, now_ms)
-            messages = messages_to(models.CallAudience(push, tuple(webhooks)))
+        messages = messages_to((yield from _audience(session, call.session_id, now_ms))) if is_heard else ()
         yield sql.Statement(INSERT_CALL, (call.call_id, session, call.expires_at_ms, call.payload))
         yield Touched(("calls", call.session_id))
         if lives_until_ms < call.prolonged_if_before_ms:
@@ -260,9 +248,21 @@ def _check_pending(session: int, listed: int, limit: int, now_ms: int) -> sql.Tr
     """Count the listed pending calls, and unlist answered ones if many. Raises TooManyPendingCallsError."""
     ((pending, first_expiry_ms),) = yield sql.Statement(PENDING, (session, now_ms))
     if pending >= limit:
-        raise models.TooManyPendingCallsError(limit, whole_seconds((first_expiry_ms - now_ms) * 1000))
+        retry_after = whole_seconds((first_expiry_ms - now_ms) * 1000)
+        raise models.TooManyPendingCallsError(limit, retry_after)
     if listed - pending >= _MANY_ANSWERED:
         yield sql.Statement(UNLIST_ANSWERED, (session,))
+
+
+def _update_statement(
+    session_id: models.SessionId, update: models.SessionUpdate, now_ms: int, expires_at_ms: int
+) -> sql.Statement:
+    condition = (session_id, now_ms)
+    if update.push is models.Keep.KEEP:
+        return sql.Statement(UPDATE_SESSION, (update.payload, expires_at_ms, *condition))
+    push = update.push
+    columns = (None, None, None) if push is None else (push.type, push.token, push.webhook)
+    return sql.Statement(UPDATE_SESSION_AND_PUSH, (update.payload, expires_at_ms, *columns, *condition))
 
 
 def _slot(rows: list[sql.Row]) -> models.Slot:
@@ -287,6 +287,14 @@ def _status(rows: list[sql.Row]) -> models.StatusSlot:
 def _call(row: sql.Row) -> models.CallRequest:
     call_id, payload, expires_at_ms = row
     return models.CallRequest(models.CallId(call_id), models.Payload(payload), expires_at_ms)
+
+
+def _audience(
+    session: int, session_id: models.SessionId, now_ms: int
+) -> sql.Transaction[models.CallAudience]:
+    ((push_type, push_token, push_webhook),) = yield sql.Statement(PUSH_DETAILS, (session,))
+    push = None if push_type is None else models.PushDetails(push_type, push_token, push_webhook)
+    return models.CallAudience(push, tuple((yield from topics.webhooks_of(session_id, now_ms))))
 
 
 class RelaySweepStore:
@@ -447,7 +455,8 @@ class SessionList:
 
     async def calls(self, session: SeenSession, limit: int) -> Sequence[SeenCall]:
         """The session's last calls that wait or whose status is kept, newest first."""
-        return [_listed_call(row) for row in await self._database.read(CALLS, (session.number, limit))]
+        rows = await self._database.read(CALLS, (session.number, limit))
+        return [_listed_call(row) for row in rows]
 
     async def call(self, call_id: str) -> StoredCallLife:
         """One living call. Raises CallNotFoundError."""
@@ -461,13 +470,17 @@ class SessionList:
         """The number of living sessions, counted in slices; the count is at most a minute old."""
         now_us = self._clock.elapsed_us()
         if self._counted is None or now_us - self._counted[0] > _COUNT_KEPT_US:
-            now_ms, living, last, rows = self._clock.now_ms(), 0, 0, _COUNTED_AT_ONCE
-            while rows >= _COUNTED_AT_ONCE:
-                values = (last, now_ms, _COUNTED_AT_ONCE)
-                ((rows, last, alive),) = await self._database.read(COUNT_SLICE, values)
-                living += int(alive)
-            self._counted = now_us, living
+            self._counted = now_us, await self._count()
         return self._counted[1]
+
+    async def _count(self) -> int:
+        now_ms, living, last = self._clock.now_ms(), 0, 0
+        rows: int
+        while True:
+            ((rows, last, alive),) = await self._database.read(COUNT_SLICE, (last, now_ms, _COUNTED_AT_ONCE))
+            living += int(alive)
+            if rows < _COUNTED_AT_ONCE:
+                return living
 
 
 def made_at_ms(any_id: str) -> int | None:

@@ -146,9 +146,8 @@ def read_session_update(document: JsonObject) -> models.SessionUpdate:
     values = document.values
     if "push" not in values and isinstance(values.get(_PAYLOAD), str | dict):
         return models.SessionUpdate(_payload(document), models.Keep.KEEP)
-    push = check(SessionUpdateShape, values).push
-    details = None if push is None else models.PushDetails(push.type, push.token, push.webhook)
-    return models.SessionUpdate(_payload(document), details)
+    shape = check(SessionUpdateShape, values)
+    return models.SessionUpdate(_payload(document), _push(shape))
 
 
 def read_new_call(document: JsonObject) -> models.NewCall:
@@ -224,6 +223,13 @@ def _payload(document: JsonObject) -> models.Payload:
     return models.Payload(document.text(_PAYLOAD))
 
 
+def _push(shape: SessionUpdateShape) -> models.PushDetails | models.Keep | None:
+    if "push" not in shape.model_fields_set:
+        return models.Keep.KEEP
+    push = shape.push
+    return None if push is None else models.PushDetails(push.type, push.token, push.webhook)
+
+
 # Dialects of the bridge's protocol: one set of rules, and an envelope for each kind of client.
 
 
@@ -289,6 +295,15 @@ PLAIN = Dialect(
 #   `DELETE` and `POST /call-status/{callId}/new` they read nothing else either.
 
 
+def _v07_opened(session: models.OpenedSession) -> bytes:
+    return b'{"sessionId":"%b","expires":%d}' % (session.session_id.encode(), session.expires_at_ms)
+
+
+def _v07_payload(plain: bytes, expires_at_ms: int) -> bytes:
+    without_brace = plain[:-1]
+    return b'{"data":%b,"expires":%d}}' % (without_brace, expires_at_ms)
+
+
 _OPENED_07 = DescribedAnswer(200, "The session's id, and until when it lives.", OpenedSession07Answer)
 _FOUND_07 = DescribedAnswer(200, "The payload, and until when it is kept.", StoredPayload07Answer)
 _CALLS_07 = DescribedAnswer(
@@ -298,10 +313,8 @@ _CALLS_07 = DescribedAnswer(
 V07 = Dialect(
     path="/compat/v0.7",
     route_prefix="v0.7-",
-    opened=lambda session: (
-        b'{"sessionId":"%b","expires":%d}' % (session.session_id.encode(), session.expires_at_ms)
-    ),
-    payload=lambda plain, expires_at_ms: b'{"data":%b,"expires":%d}}' % (plain[:-1], expires_at_ms),
+    opened=_v07_opened,
+    payload=_v07_payload,
     calls_envelope=(b'{"data":', b"}"),
     forgiven=(models.SessionNotFoundError,),
     tag="Bridge, generation 0.7",

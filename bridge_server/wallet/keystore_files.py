@@ -77,14 +77,8 @@ class KeystoreFiles:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)  # keeps other writers out
                 if address in _names(_examine(self._path, self._seen)):
                     raise AccountExistsError(address)
-                partial = self._path / _PARTIAL
-                partial.unlink(missing_ok=True)  # of a writer that was killed
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                with os.fdopen(os.open(partial, flags, 0o600), "wb") as stream:
-                    stream.write(content)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                partial.rename(self._path / name)
+                _write(self._path / _PARTIAL, content)
+                (self._path / _PARTIAL).rename(self._path / name)
                 os.fsync(descriptor)
                 with _opened(self._path.parent) as parent:
                     os.fsync(parent)
@@ -185,3 +179,12 @@ def _opened(directory: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _write(file: Path, content: bytes) -> None:
+    file.unlink(missing_ok=True)  # of a writer that was killed
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(file, flags, 0o600), "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())

@@ -56,13 +56,7 @@ class AuditLog:
 
     def append(self, entry: AuditEntry) -> None:
         """Add a line. Raises UnavailableError when it cannot be written whole."""
-        at_ms, method, address, signed_hash, caller, approval_id, transaction_hash = entry
-        fields = {
-            "at": instants.rfc3339(at_ms), "method": method, "account": address, "hash": signed_hash,
-            "transaction_hash": transaction_hash, "client": caller.address, "origin": caller.origin,
-            "request_id": caller.request_id, "approval": approval_id,
-        }  # fmt: skip
-        line = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+        line = _line(entry)
         with self._lock:
             if self._is_broken_off:
                 line = b"\n" + line
@@ -142,6 +136,16 @@ def _sync_and_close(file: int) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def _line(entry: AuditEntry) -> bytes:
+    at_ms, method, address, signed_hash, caller, approval_id, transaction_hash = entry
+    fields = {
+        "at": instants.rfc3339(at_ms), "method": method, "account": address, "hash": signed_hash,
+        "transaction_hash": transaction_hash, "client": caller.address, "origin": caller.origin,
+        "request_id": caller.request_id, "approval": approval_id,
+    }  # fmt: skip
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _unwritten(reason: str | None) -> errors.UnavailableError:

@@ -229,17 +229,22 @@ def _several(text: str, count: int) -> list[Answer]:
 
 def _answer(members: dict[str, str]) -> Answer:
     if members.get("error", "null") != "null":
-        of_error, error = member_texts(members["error"]), orjson.loads(members["error"])
-        code, message = error.get("code"), error.get("message")
-        return NodeError(
-            code if type(code) is int else _INTERNAL_ERROR,
-            message if isinstance(message, str) else "The node gave no reason.",
-            orjson.Fragment(of_error["data"].encode()) if "data" in of_error else None,
-            has_data="data" in of_error,
-        )
+        return _error(members["error"])
     if "result" not in members:
         raise ValueError("neither a result nor an error")
     return members["result"].encode()
+
+
+def _error(text: str) -> NodeError:
+    members = member_texts(text)
+    error = orjson.loads(text)
+    code, message = error.get("code"), error.get("message")
+    return NodeError(
+        code if type(code) is int else _INTERNAL_ERROR,
+        message if isinstance(message, str) else "The node gave no reason.",
+        orjson.Fragment(members["data"].encode()) if "data" in members else None,
+        has_data="data" in members,
+    )
 
 
 class _ClosedAtOnceError(BrokenOffError):

@@ -1,7 +1,6 @@
 """The wallet's methods (docs/protocol.md, D): tables from their names to the functions that answer them."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -84,10 +83,7 @@ class WalletMethods:
         if not self._signs_for_any_chain:
             await self._require_own_chain(typed_data)
         if self._signing.asks_for_approval:
-            document = signed_part(document)
-            with suppress(errors.UnavailableError):  # the wallet's chain is shown if it is known
-                chain_id = await self._node.chain_id()
-                document = {**document, explaining.WALLET_CHAIN_ID: quantity(chain_id)}
+            document = await self._shown(document)
         return hex_of(await self._signing.sign_typed_data(method, account, typed_data, document, caller))
 
     async def _list_accounts(self, method: str, params: Params, _: Caller) -> list[Address]:
@@ -167,6 +163,14 @@ class WalletMethods:
                 f"params[1]: domain.chainId is {wanted}, and the wallet is on chain {own}: it signs for no "
                 "other while typed_data_chain is own."
             )
+
+    async def _shown(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The document for an approval: its signed part, and the wallet's chain if it is known."""
+        shown = signed_part(document)
+        try:
+            return {**shown, explaining.WALLET_CHAIN_ID: quantity(await self._node.chain_id())}
+        except errors.UnavailableError:
+            return shown
 
 
 def _named(work: Callable[[str, Params, Caller], Awaitable[Any]], names: Iterable[str]) -> dict[str, Method]:
@@ -265,7 +269,8 @@ class QueuedTransactions:
         if not which.startswith("0x"):
             found = await self._store.get(models.TransactionId(which))
             return [] if found is None else [found]
-        transaction_hash = which.lower() if len(which) == _HASH_LENGTH else hex_of(read_signed(which).hash)
+        is_hash = len(which) == _HASH_LENGTH
+        transaction_hash = which.lower() if is_hash else hex_of(read_signed(which).hash)
         return await self._store.with_hash(transaction_hash, limit)
 
 

@@ -415,12 +415,6 @@ def openrpc_document() -> dict[str, Any]:
 
 def _method(row: DescribedMethod) -> dict[str, Any]:
     codes = (*_EVERY_METHOD, *row.errors)
-    values = zip(row.parameters, row.example, strict=False)  # parameters at the end may be left out
-    example = {
-        "name": row.name,
-        "params": [{"name": parameter.name, "value": value} for parameter, value in values],
-        "result": {"name": row.result_name, "value": row.example_result},
-    }
     return {
         "name": row.name,
         "tags": [{"name": row.tag}],
@@ -433,5 +427,14 @@ def _method(row: DescribedMethod) -> dict[str, Any]:
         ],
         "result": {"name": row.result_name, "schema": row.result},
         "errors": [{"code": code, "message": MEANING_OF_CODE[code]} for code in codes],
-        "examples": [example],
+        "examples": [_example(row)],
+    }
+
+
+def _example(row: DescribedMethod) -> dict[str, Any]:
+    values = zip(row.parameters, row.example, strict=False)  # parameters at the end may be left out
+    return {
+        "name": row.name,
+        "params": [{"name": parameter.name, "value": value} for parameter, value in values],
+        "result": {"name": row.result_name, "value": row.example_result},
     }

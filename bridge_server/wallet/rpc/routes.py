@@ -408,16 +408,11 @@ class WalletElsewhere:
     async def _exchanged(
         self, session: aiohttp.ClientSession, url: str, request: web.Request, body: bytes
     ) -> web.Response:
-        passed_on = CIMultiDict(
-            (name, value) for name, value in request.headers.items() if name.lower() not in _NOT_PASSED_ON
-        )
-        # The client's address follows the addresses that other proxies have named.
-        clients = [*request.headers.getall(hdrs.X_FORWARDED_FOR, ()), request.remote or "unknown"]
-        passed_on[hdrs.X_FORWARDED_FOR] = ", ".join(clients)
-        passed_on[hdrs.VIA] = ", ".join((*request.headers.getall(hdrs.VIA, ()), _VIA))
-        passed_on[hdrs.ACCEPT_ENCODING] = "identity"
-        content, path = bytearray(), f"{url.rstrip('/')}{request.path_qs}"
-        async with session.post(path, data=body, headers=passed_on, allow_redirects=False) as answer:
+        content = bytearray()
+        async with session.post(
+            f"{url.rstrip('/')}{request.path_qs}", data=body, headers=_forwarded_headers(request),
+            allow_redirects=False,
+        ) as answer:  # fmt: skip
             await read_bounded(answer, content, _ANSWER_LIMIT_BYTES)
         headers = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
         return web.Response(status=answer.status, body=bytes(content), headers=headers)
@@ -442,6 +437,18 @@ def moving_rpc(here: WalletHandlers, there: WalletElsewhere, is_here: Callable[[
         return await (here if is_here() else there).rpc(request)
 
     return rpc
+
+
+def _forwarded_headers(request: web.Request) -> CIMultiDict[str]:
+    """The headers as they came; the client's address follows the addresses that other proxies have named."""
+    headers = CIMultiDict(
+        (name, value) for name, value in request.headers.items() if name.lower() not in _NOT_PASSED_ON
+    )
+    clients = [*request.headers.getall(hdrs.X_FORWARDED_FOR, ()), request.remote or "unknown"]
+    headers[hdrs.X_FORWARDED_FOR] = ", ".join(clients)
+    headers[hdrs.VIA] = ", ".join((*request.headers.getall(hdrs.VIA, ()), _VIA))
+    headers[hdrs.ACCEPT_ENCODING] = "identity"
+    return headers
 
 
 # The OpenRPC document at `GET /openrpc.json`, and as the answer of `rpc.discover`.

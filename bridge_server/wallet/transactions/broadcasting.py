@@ -115,8 +115,7 @@ class Broadcasting:
         self._pauses = DropPauses(clock)
         self._losses = LossReport(clock)
         self._is_set_back = False  # and not every account has been read since
-        self.awaits_blocks = True
-        """Whether a transaction may be sent and not yet known to be mined."""
+        self._awaits_blocks = True
         self._announced = 0
         node.on_set_back(self._forget)
 
@@ -199,10 +198,15 @@ class Broadcasting:
         """Whether the node has dropped it too often for an immediate broadcast."""
         return self._pauses.is_paused(transaction_id)
 
+    @property
+    def awaits_blocks(self) -> bool:
+        """Whether a transaction may be sent and not yet known to be mined."""
+        return self._awaits_blocks
+
     def expect_blocks(self) -> None:
         """Note that a transaction is on its way."""
         self._announced += 1
-        self.awaits_blocks = True
+        self._awaits_blocks = True
 
     async def settle_mined(self, transaction_hash: str) -> None:
         """Read the transaction soon: an answer of the node to a client has named its block."""
@@ -212,16 +216,7 @@ class Broadcasting:
     async def check(self) -> None:
         """Read each account of which something is sent or mined. Raises NoNodeError, WrongChainError."""
         is_set_back = self._is_set_back
-        chain_id = await self._node.chain_id()
-        announced = self._announced
-        is_any_waiting = await self._store.next_due() is not None
-        lowest_sent = await self._store.lowest_sent(chain_id)
-        self.awaits_blocks = is_any_waiting or bool(lowest_sent) or announced != self._announced
-        for sender in await self._store.senders(chain_id):
-            async with self.turn(sender):
-                count = await self._count(sender)
-                if count is not None:
-                    await self._examine(chain_id, sender, count, lowest_sent.get(sender, count))
+        await self._check_all()
         if is_set_back:  # from the beginning: all of them were read after that
             self._is_set_back = False
 
@@ -248,6 +243,18 @@ class Broadcasting:
             raise NoNodeError(f"The node does not report whether it has it: {found.detail}") from error
         return found is not None
 
+    async def _check_all(self) -> None:
+        chain_id = await self._node.chain_id()
+        announced = self._announced
+        is_any_waiting = await self._store.next_due() is not None
+        lowest_sent = await self._store.lowest_sent(chain_id)
+        self._awaits_blocks = is_any_waiting or bool(lowest_sent) or announced != self._announced
+        for sender in await self._store.senders(chain_id):
+            async with self.turn(sender):
+                count = await self._count(sender)
+                if count is not None:
+                    await self._examine(chain_id, sender, count, lowest_sent.get(sender, count))
+
     async def _examine(self, chain_id: int, sender: models.Address, count: int, from_nonce: int) -> None:
         """Read those from the lower of both nonces on. The node says that the account has sent `count`."""
         followed = [
@@ -257,11 +264,7 @@ class Broadcasting:
         ]
         if all(each.state is models.TransactionState.SIGNED for each in followed) and not self._is_set_back:
             return
-        hashes = [each.signed and each.signed.transaction_hash for each in followed]
-        calls = [RpcCall("eth_getTransactionByHash", [each]) for each in hashes]
-        found: list[Any] = []
-        for start in range(0, len(calls), _ASKED_AT_ONCE):
-            found += await self._node.ask(calls[start : start + _ASKED_AT_ONCE])
+        found = await self._find(followed)
         pairs = list(zip(followed, found, strict=True))
         if any(each.state is models.TransactionState.MINED and answer is None for each, answer in pairs):
             self._is_set_back = True  # for the other accounts too, which are read next
@@ -290,6 +293,15 @@ class Broadcasting:
             return nonce_of(answer)
         except HexError:
             return None
+
+    async def _find(self, followed: Sequence[StoredTransaction]) -> list[Any]:
+        """The node's answer to the hash of each."""
+        hashes = [each.signed and each.signed.transaction_hash for each in followed]
+        calls = [RpcCall("eth_getTransactionByHash", [each]) for each in hashes]
+        found: list[Any] = []
+        for start in range(0, len(calls), _ASKED_AT_ONCE):
+            found += await self._node.ask(calls[start : start + _ASKED_AT_ONCE])
+        return found
 
     async def _store_event(
         self, sender: models.Address, event: TransactionEvent, transactions: Sequence[StoredTransaction]

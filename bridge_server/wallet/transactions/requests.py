@@ -94,18 +94,7 @@ def read_transaction(value: object) -> TransactionRequest:
     )
     if not fields.has("from"):
         fields.fault("from", "is missing: whose transaction is it?")
-    # Find the faults that no field shows by itself.
-    if not fields.has("to") and not request.data and fields.are_sound("data", "input"):
-        sent = fields.first("data", "input")
-        lack = "is missing" if sent is None else "is empty"
-        fields.fault(sent or "data", f"{lack}: without to, it is the code of the contract to create.")
-    if fields.has("gasLimit") and fields.read("gasLimit", quantity_of) != request.gas:
-        fields.fault("gasLimit", "is called gas.")
-    if fields.are_sound("type"):
-        _check_type(fields, request, _NAMES_OF_TYPES[request.type])
-    tip, most = request.max_priority_fee_per_gas, request.max_fee_per_gas
-    if tip is not None and most is not None and tip > most:
-        fields.fault("maxPriorityFeePerGas", "must not be greater than maxFeePerGas.")
+    _check_together(fields, request)
     fields.raise_faults()
     return request
 
@@ -154,6 +143,21 @@ def _type(fields: RequestFields) -> int:
     if fields.first(*_PRICES_OF_FEE_MARKET):
         return transactions.FEE_MARKET_TYPE
     return transactions.ACCESS_LIST_TYPE if fields.has("accessList") else transactions.LEGACY_TYPE
+
+
+def _check_together(fields: RequestFields, request: TransactionRequest) -> None:
+    """Find the faults that no field shows by itself."""
+    if not fields.has("to") and not request.data and fields.are_sound("data", "input"):
+        sent = fields.first("data", "input")
+        lack = "is missing" if sent is None else "is empty"
+        fields.fault(sent or "data", f"{lack}: without to, it is the code of the contract to create.")
+    if fields.has("gasLimit") and fields.read("gasLimit", quantity_of) != request.gas:
+        fields.fault("gasLimit", "is called gas.")
+    if fields.are_sound("type"):
+        _check_type(fields, request, _NAMES_OF_TYPES[request.type])
+    tip, most = request.max_priority_fee_per_gas, request.max_fee_per_gas
+    if tip is not None and most is not None and tip > most:
+        fields.fault("maxPriorityFeePerGas", "must not be greater than maxFeePerGas.")
 
 
 def _check_type(fields: RequestFields, request: TransactionRequest, kind: str) -> None:
@@ -207,22 +211,25 @@ class Filling:
 
     async def _priced(self, request: TransactionRequest, attempt: Attempt | None) -> TransactionRequest:
         if request.type == transactions.FEE_MARKET_TYPE:
-            tip, most = request.max_priority_fee_per_gas, request.max_fee_per_gas
-            if tip is not None and most is not None:
-                return request
-            self._require_node("maxFeePerGas and maxPriorityFeePerGas")
-            suggested, block = await self._node.ask([_TIP, _LATEST_BLOCK], attempt)
-            if tip is None:
-                tip = _USUAL_TIP_WEI if isinstance(suggested, NodeError) else _quantity(_TIP, suggested)
-                tip = tip if most is None else min(tip, most)
-            if most is None:  # the base fee may double before the transaction is left behind
-                most = min(2 * _base_fee(block) + tip, transactions.MAX_WEI)
-            return request._replace(max_priority_fee_per_gas=tip, max_fee_per_gas=most)
+            return await self._with_fees(request, attempt)
         if request.gas_price is not None:
             return request
         self._require_node("gasPrice")
         (answer,) = await self._node.ask([_GAS_PRICE], attempt)
         return request._replace(gas_price=_quantity(_GAS_PRICE, answer))
+
+    async def _with_fees(self, request: TransactionRequest, attempt: Attempt | None) -> TransactionRequest:
+        tip, most = request.max_priority_fee_per_gas, request.max_fee_per_gas
+        if tip is not None and most is not None:
+            return request
+        self._require_node("maxFeePerGas and maxPriorityFeePerGas")
+        suggested, block = await self._node.ask([_TIP, _LATEST_BLOCK], attempt)
+        if tip is None:
+            tip = _USUAL_TIP_WEI if isinstance(suggested, NodeError) else _quantity(_TIP, suggested)
+            tip = tip if most is None else min(tip, most)
+        if most is None:  # the base fee may double before the transaction is left behind
+            most = min(2 * _base_fee(block) + tip, transactions.MAX_WEI)
+        return request._replace(max_priority_fee_per_gas=tip, max_fee_per_gas=most)
 
     def _require_node(self, names: str) -> None:
         if not self._node.exists:

@@ -94,15 +94,7 @@ class TransactionService:
         self._signing.key(request.sender)
         filled = await self._filling.filled(request)
         approval_id = await self._approved(SIGN, filled, caller)
-        nonce = filled.nonce
-        if nonce is None:
-            if not self._node.exists:
-                raise NoNodeError(
-                    "There is no node to ask for the nonce: name it in params[0], or set node_url."
-                )
-            assert filled.chain_id is not None
-            lowest = await self._filling.pending_count(filled.sender)
-            nonce = await self._store.next_nonce(filled.chain_id, filled.sender, lowest)
+        nonce = await self._next_nonce(filled) if filled.nonce is None else filled.nonce
         return self._ready(SIGN, filled, caller, approval_id)(nonce).raw
 
     async def send_queued(self, queued: models.StoredTransaction) -> None:
@@ -217,6 +209,13 @@ class TransactionService:
         await self._broadcasting.require_chain(stored, attempt)
         return read_transaction(json.loads(stored.request.params))
 
+    async def _next_nonce(self, filled: TransactionRequest) -> int:
+        if not self._node.exists:
+            raise NoNodeError("There is no node to ask for the nonce: name it in params[0], or set node_url.")
+        assert filled.chain_id is not None
+        lowest = await self._filling.pending_count(filled.sender)
+        return await self._store.next_nonce(filled.chain_id, filled.sender, lowest)
+
     async def _chain_of(self, transaction: RawTransaction) -> int:
         """The chain to send it on: the wallet's."""
         try:
@@ -303,15 +302,7 @@ class TransactionWorker:
                 asked, self._asked = self._asked, []
                 await self.work()
                 _answer(asked)
-                # Rest until the next check is due, a tick is over, or there is news.
-                seconds, tick_seconds = (
-                    (self._check_at_us - self._clock.elapsed_us()) / 1e6,
-                    self._clock.tick_seconds,
-                )
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(seconds if 0 < seconds < tick_seconds else tick_seconds):
-                        await self._has_news.wait()
-                self._has_news.clear()
+                await self._rest()
         finally:
             _answer([*asked, *self._asked])
             await self.forget()
@@ -346,6 +337,14 @@ class TransactionWorker:
         except Exception:  # it may work next time, and no request may be left behind
             self._due_at_ms = 0
             log.exception("broadcasting_failed")
+
+    async def _rest(self) -> None:
+        """Return when the next check is due, after a tick, or when there is news."""
+        seconds, tick_seconds = (self._check_at_us - self._clock.elapsed_us()) / 1e6, self._clock.tick_seconds
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds if 0 < seconds < tick_seconds else tick_seconds):
+                await self._has_news.wait()
+        self._has_news.clear()
 
     async def _broadcast_due(self, is_woken: bool) -> None:
         now_ms = self._clock.now_ms()

@@ -232,7 +232,8 @@ class TransactionStore:
             if after in _ANNOUNCED:
                 due_at_ms.append(moment_ms)
         if due_at_ms:
-            announce = states.TransactionsDue if min(due_at_ms) <= now_ms else states.TransactionsPostponed
+            is_due = min(due_at_ms) <= now_ms
+            announce = states.TransactionsDue if is_due else states.TransactionsPostponed
             steps.append(announce(min(due_at_ms)))
         if steps:
             await self._write(steps, {each.request.sender for each in stored})
@@ -267,7 +268,8 @@ class TransactionStore:
 
     async def senders(self, chain_id: int) -> Sequence[Address]:
         """The accounts with signed, sent or mined transactions."""
-        return [Address(sender) for (sender,) in await self.database.read(SENDERS, (chain_id,))]
+        rows = await self.database.read(SENDERS, (chain_id,))
+        return [Address(sender) for (sender,) in rows]
 
     async def lowest_sent(self, chain_id: int) -> Mapping[Address, int]:
         """The accounts with sent transactions, and the lowest nonce among these."""
