@@ -198,9 +198,7 @@ class Retrieving:
         found = await self._store.fetchable(socket.client, topics, self._clock.now_ms(), _MOST_FETCHED + 1)
         chosen = _first_of(found)
         messages = await self._store.by_numbers(chosen)
-        socket.answer(
-            v2_wire.write_result(id_text, v2_wire.write_fetched(messages, len(chosen) < len(found)))
-        )
+        socket.answer(id_text, v2_wire.write_fetched(messages, len(chosen) < len(found)))
         if await socket.has_written():
             for message in messages:
                 self._journal.acknowledge(socket.client, message.topic, message.number)
@@ -244,7 +242,6 @@ def _first_of(found: Sequence[tuple[int, int]]) -> list[int]:
 
 # The calls of a client, each of which is answered once what it changes is on disk.
 
-_TRUE = b"true"
 _TOPICS_FOR_A_MESSAGE = 25
 _FIRST_PROVISIONAL = -(2**62)
 """A shared database numbers messages; until then they have negative numbers, as no stored one has."""
@@ -329,7 +326,7 @@ class IrnCalls:
 
         def done(refused: BridgeError | None) -> None:
             socket.is_doubtful = refused is not None
-            socket.answer_call(id_text, _TRUE, refused)
+            socket.answer(id_text, refused=refused)
             socket.sending.answers.has_answer()
             if refused is None and call.subscribes is not None:
                 socket.sending.attach(call.subscribes)
@@ -392,10 +389,10 @@ class IrnCalls:
         )
         if refused is not None and is_limit and call.answer is SubscriptionAnswer.RESULTS:
             results = v2_wire.write_refused_subscriptions(call.topics, refused)
-            socket.answer(v2_wire.write_result(id_text, results))
+            socket.answer(id_text, results)
             return
         ids = v2_wire.write_subscriptions(call.answer, socket.client, call.topics)
-        socket.answer_call(id_text, ids, refused)
+        socket.answer(id_text, ids, refused)
         if refused is None:
             for topic in call.topics:
                 socket.sending.attach(topic)
@@ -414,7 +411,7 @@ class IrnCalls:
     ) -> None:
         if refused is None:  # an earlier subscription may have attached it since; a later one has not yet
             self._detach(socket.client, topics)
-        socket.answer_call(id_text, _TRUE, refused)
+        socket.answer(id_text, refused=refused)
 
     def _detach(self, client: ClientKey, topics: Sequence[Topic]) -> None:
         for each in self._of_client.get(client, ()):
@@ -423,4 +420,4 @@ class IrnCalls:
 
     async def _receive(self, socket: IrnSocket, id_text: bytes, call: ReceiveCall) -> None:
         await self._receipts.take(socket.client, call.receipts)
-        socket.answer(v2_wire.write_result(id_text, _TRUE))
+        socket.answer(id_text)

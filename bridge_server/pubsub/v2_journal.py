@@ -3,7 +3,7 @@
 """
 
 import asyncio
-from collections import OrderedDict, defaultdict
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from math import inf
@@ -52,17 +52,20 @@ class RememberedCalls:
 
     def __init__(self, limits: ClientLimits) -> None:
         self._limits = limits
-        self._expires_at_ms: OrderedDict[str, int] = OrderedDict()
+        self._expires_at_ms: dict[str, int] = {}
+        self._oldest_first: deque[str] = deque()  # takes half the time of an OrderedDict
         self._under_way: dict[str, list[Done]] = {}
         self._forgotten = 0
 
     def load(self, calls: Iterable[tuple[str, int]]) -> None:
         """Take over the calls on disk."""
         self._expires_at_ms.update(calls)
+        self._oldest_first.extend(self._expires_at_ms)
 
     def clear(self) -> None:
         """Forget every call that is on disk."""
         self._expires_at_ms.clear()
+        self._oldest_first.clear()
 
     def begin(self, call: str, done: Done, now_ms: int) -> bool:
         """Whether the call is new, and remembered now. Otherwise `done` is called, at once or with it."""
@@ -75,7 +78,7 @@ class RememberedCalls:
             if expires_at_ms > now_ms:
                 done(None)
                 return False
-            del self._expires_at_ms[call]
+            self.forget_old(now_ms)
         self._under_way[call] = [done]
         return True
 
@@ -84,6 +87,7 @@ class RememberedCalls:
         waiting = self._under_way.pop(call)
         if refused is None:
             self._expires_at_ms[call] = now_ms + REMEMBERED_MS
+            self._oldest_first.append(call)
         for done in waiting:
             done(refused)
 
@@ -94,11 +98,11 @@ class RememberedCalls:
 
     def forget_old(self, now_ms: int) -> None:
         """Forget the calls whose time is over, and the oldest of more than may be remembered."""
-        while self._expires_at_ms:
-            call, expires_at_ms = next(iter(self._expires_at_ms.items()))
-            if expires_at_ms > now_ms and len(self._expires_at_ms) <= self._limits.remembered_calls:
+        while self._oldest_first:
+            expires_at_ms = self._expires_at_ms.get(self._oldest_first[0], 0)
+            if expires_at_ms > now_ms and len(self._oldest_first) <= self._limits.remembered_calls:
                 return
-            del self._expires_at_ms[call]
+            self._expires_at_ms.pop(self._oldest_first.popleft(), None)
             self._forgotten += expires_at_ms > now_ms
 
 

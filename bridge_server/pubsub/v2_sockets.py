@@ -499,17 +499,13 @@ class IrnSocket:
         if self._outlet is not None:
             self._outlet.end(code, reason)
 
-    def answer(self, text: bytes) -> None:
-        """Answer a request, unless the client has left."""
+    def answer(self, id_text: bytes, result: bytes = b"true", refused: BridgeError | None = None) -> None:
+        """Answer a request with its result, or say why there is none, unless the client has left."""
         if self._outlet is not None:
+            text = v2_wire.RESULT % (id_text, result)
+            if refused is not None:
+                text = v2_wire.write_error(id_text, refused)
             self._outlet.push_joined(text_frame(text))
-
-    def answer_call(self, id_text: bytes, result: bytes, refused: BridgeError | None) -> None:
-        """Answer a request with its result, or with the reason why there is none."""
-        if refused is not None:
-            self.answer(v2_wire.write_error(id_text, refused))
-        elif self._outlet is not None:
-            self._outlet.push_joined(text_frame(v2_wire.RESULT % (id_text, result)))
 
     async def has_written(self) -> bool:
         """Wait until all answers have been written; returns whether they have."""
@@ -521,7 +517,7 @@ class IrnSocket:
     def _refuse(self, request: ClientRequest, error: BridgeError) -> None:
         if self.frames is not None:
             self.frames.note(request.method, "", error)
-        self.answer(v2_wire.write_error(request.id_text, error))
+        self.answer(request.id_text, refused=error)
 
     def _do(self, request: ClientRequest, call: IrnCall, paid: int) -> Awaitable[None] | None:
         try:

@@ -45,6 +45,7 @@ CONFIRMED = b'{"id":%b,"jsonrpc":"2.0","result":true}'
 """The receiver's answer to a message, as clients write it."""
 LONGEST_CONFIRMED = 60
 RESULT = b'{"id":%b,"jsonrpc":"2.0","result":%b}'
+"""The answer to a call; the result is JSON."""
 
 _HANDLER, _PAYLOAD, _INTERNAL, _TOO_MANY = -32000, -32600, -32603, 3001
 
@@ -74,11 +75,6 @@ def read_frame(text: bytes) -> ClientRequest | Confirmation:
 def write_message(id_text: bytes, head: bytes, data: bytes) -> bytes:
     """The request that brings a message to a receiver: the data, behind MESSAGE_HEAD with a subscription."""
     return b"".join((b'{"id":', id_text, head, data, b"}}"))
-
-
-def write_result(id_text: bytes, result: bytes) -> bytes:
-    """The answer to a call; the result is JSON."""
-    return RESULT % (id_text, result)
 
 
 def write_error(id_text: bytes, error: BridgeError) -> bytes:
