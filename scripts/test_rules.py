@@ -2,8 +2,9 @@
 
 Read from the source alone: a sleep (in JavaScript, too), a look at the wall's clock, a limit below a second,
 and a condition that waits for an exact number that counts up. The tables below allow what is there for a
-reason, by file; a row that is not needed any more is a fault, too. A file that reads or replaces private
-names of another module says in its docstring why no public door will do. An argument names a folder of tests.
+reason, by file; a row that is not needed any more is a fault, too. A file that uses private names of another
+module, or replaces attributes of the package, says in its docstring why no public door will do. An argument
+names a folder of tests.
 """
 
 import ast
@@ -81,7 +82,7 @@ _TABLES = {
     ),
     "private": (
         {},
-        f"uses a private name: go through a public door, or say why in the docstring, after {_WHITE_BOX!r}",
+        f"uses what is private: go through a public door, or say why in the docstring, after {_WHITE_BOX!r}",
     ),
 }
 
@@ -211,20 +212,29 @@ _OF_PYTHON = {"os", "threading", "atexit"}
 _NAMEDTUPLES = {"_replace", "_asdict", "_fields"}
 
 
-def _private_names(module: ast.Module) -> Iterator[ast.expr]:
-    """The places that read or replace a private name which the module does not define itself."""
+def _private_names(module: ast.Module) -> Iterator[ast.expr | ast.stmt]:
+    """The places that read or replace a private name which the module does not define itself, or that replace
+    an attribute of the package.
+    """
     nodes = list(ast.walk(module))
     own = {node.name for node in nodes if isinstance(node, _FUNCTIONS)}
+    package = {"bridge_server"}
     for node in nodes:
         if isinstance(node, ast.Attribute) and _name(node.value) in ("self", "cls", "other"):
             own.add(node.attr)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bridge_server"):
+            package |= {each.asname or each.name for each in node.names}
     for node in nodes:
         names: list[str] = []
         if isinstance(node, ast.Attribute) and _name(node.value) not in _OF_PYTHON:
             names = [] if node.attr in own | _NAMEDTUPLES else [node.attr]
+        elif isinstance(node, ast.ImportFrom):
+            names = [each.name for each in node.names if (node.module or "").startswith("bridge_server")]
         elif isinstance(node, ast.Call) and _name(node.func) in ("setattr", "setitem"):
             names = [_name(each) for each in node.args if isinstance(each, ast.Constant)]
-        if isinstance(node, ast.expr) and any(map(_PRIVATE.fullmatch, names)):
+            if ast.unparse(node.args[0]).strip("'").split(".")[0] in package:
+                names.append("_replaced")
+        if isinstance(node, ast.expr | ast.stmt) and any(map(_PRIVATE.fullmatch, names)):
             yield node
 
 

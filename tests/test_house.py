@@ -1,4 +1,7 @@
-"""The list of rooms: opened in its order, closed in reverse, and stopped before anything closes."""
+"""The list of rooms: opened in its order, closed in reverse, and stopped before anything closes.
+
+White-box: rooms that note the order of their ends are not among those of the product.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -68,8 +68,10 @@ def checked(folder: Path, text: str) -> tuple[int, str]:
         ("open_client(timeout_seconds=0.3)", "limit below a second"),
         ('serve(**{"webhook_timeout": 0.2})', "limit below a second"),
         ("await eventually(lambda: len(receiver.requests) == 3)", "counts up"),
-        ("assert not outbox.dispatcher._lanes", "private name"),
-        ('monkeypatch.setattr("bridge_server.outbox.dispatcher._PAGE", 7)', "private name"),
+        ("assert not outbox.dispatcher._lanes", "is private"),
+        ('monkeypatch.setattr("bridge_server.outbox.dispatcher._PAGE", 7)', "is private"),
+        ('monkeypatch.setattr("bridge_server.outbox.dispatcher.PAGE", 7)', "is private"),
+        ("from bridge_server.cli.outbox import _cell", "is private"),
     ],
 )
 def test_a_fault_is_told_with_its_place_and_what_to_do(tmp_path: Path, text: str, said: str) -> None:

@@ -1,4 +1,7 @@
-"""`backup` and `restore`: a copy beside a running server, a series of copies, a copy in use again."""
+"""`backup` and `restore`: a copy beside a running server, a series of copies, a copy in use again.
+
+White-box: names of copies are seconds of the clock, which a test does not wait for.
+"""
 
 import sqlite3
 from collections.abc import Callable

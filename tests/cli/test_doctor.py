@@ -1,4 +1,7 @@
-"""`doctor`: each thing that can be wrong is found, and said with what to do; also through nginx."""
+"""`doctor`: each thing that can be wrong is found, and said with what to do; also through nginx.
+
+White-box: a test does not set the machine's clock, which is synchronised or not.
+"""
 
 import asyncio
 import json

@@ -11,7 +11,6 @@ import pytest
 from click.testing import Result
 
 from bridge_server.assembly.command_line import operations
-from bridge_server.cli.outbox import _cell
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.store import enqueue
@@ -80,7 +79,7 @@ def owing(tmp_path: Path, invoke: Invoke) -> Operating:
     return Operating(invoke, tmp_path / "data")
 
 
-def test_messages_are_listed_newest_first_and_shown_without_payload(owing: Operating) -> None:
+def test_messages_are_listed_newest_first_and_shown_without_payload(tmp_path: Path, owing: Operating) -> None:
     def ids(*options: str) -> list[str]:
         return [each["id"] for each in owing.json("outbox", "list", *options)["messages"]]
 
@@ -99,7 +98,11 @@ def test_messages_are_listed_newest_first_and_shown_without_payload(owing: Opera
     assert (shown["message_id"], shown["body"], shown["body_bytes"]) == ("msg-1", None, 2)
     assert shown["headers"]["webhook-id"] == "msg-1"
     assert "webhook-id: msg-1" in owing.text("outbox", "show", "1-msg-1")
-    assert _cell(body) == 'event: subscribed, notification_types: ["news","offers"], url: -, more: -'
+    with database_of(settings_over(tmp_path / "data")) as database:
+        event = orjson.dumps(body).decode()
+        database.changed(f"UPDATE outbox SET purpose = 'project-event', body = '{event}' WHERE id = 2")
+    spelled = 'event: subscribed, notification_types: ["news","offers"], url: -, more: -'
+    assert spelled in owing.text("outbox", "show", "2-msg-2")
 
 
 def test_messages_and_dead_letters_are_sent_again_or_dropped(owing: Operating) -> None:

@@ -1,4 +1,7 @@
-"""Settings: where each comes from, how its value is spelled, and what is said of one that cannot be used."""
+"""Settings: where each comes from, how its value is spelled, and what is said of one that cannot be used.
+
+White-box: the environment of the tests has each extra; one that lacks it is only pretended.
+"""
 
 import json
 from fnmatch import fnmatchcase

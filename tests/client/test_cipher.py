@@ -1,4 +1,7 @@
-"""Payloads, keys and tokens as the published clients make and read them, and as the RFCs say."""
+"""Payloads, keys and tokens as the published clients make and read them, and as the RFCs say.
+
+White-box: vectors name their nonces, keys and ids, which clients draw at random.
+"""
 
 import base64
 import json

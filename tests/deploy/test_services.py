@@ -1,4 +1,7 @@
-"""The units for systemd: valid, hardened, as `service install` prints them; their commands work."""
+"""The units for systemd: valid, hardened, as `service install` prints them; their commands work.
+
+White-box: a test does not write to the machine's systemd.
+"""
 
 import os
 import pwd

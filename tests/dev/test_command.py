@@ -1,4 +1,7 @@
-"""`bridge-server dev` as its users start it, and as docs/quickstart.md says it."""
+"""`bridge-server dev` as its users start it, and as docs/quickstart.md says it.
+
+White-box: a machine without a network is only pretended.
+"""
 
 import re
 import shutil

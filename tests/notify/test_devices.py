@@ -1,4 +1,7 @@
-"""Devices of those who are sent to: told once each, from the outbox, and nobody else's."""
+"""Devices of those who are sent to: told once each, from the outbox, and nobody else's.
+
+White-box: no client can make the outbox fail at this moment.
+"""
 
 import asyncio
 import sqlite3

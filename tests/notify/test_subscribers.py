@@ -1,4 +1,7 @@
-"""Subscribers: looking up, listing, and what a project's backend hears of changes."""
+"""Subscribers: looking up, listing, and what a project's backend hears of changes.
+
+White-box: no client can make a listing fail between two pages.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,7 @@
-"""A stop, a crash or another process loses nothing."""
+"""A stop, a crash or another process loses nothing.
+
+White-box: the periodic recount would hide what an event brings, or come too late.
+"""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""One attempt: what arrives and how it is signed, the meaning of each answer, and receivers that fail it."""
+"""One attempt: what arrives and how it is signed, the meaning of each answer, and receivers that fail it.
+
+White-box: a fault of the server itself, and what it logs, cannot be ordered from outside.
+"""
 
 import asyncio
 import base64

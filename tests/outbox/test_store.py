@@ -1,4 +1,7 @@
-"""The outbox's statements on both engines, without a dispatcher."""
+"""The outbox's statements on both engines, without a dispatcher.
+
+White-box: no client can make one statement of a transaction fail.
+"""
 
 from collections.abc import AsyncIterator
 from itertools import product

@@ -1,4 +1,7 @@
-"""From a dapp's call to the wallet's device, over restarts and kills, and through another bridge."""
+"""From a dapp's call to the wallet's device, over restarts and kills, and through another bridge.
+
+White-box: no client can make a store fail, or lose a write, at this moment.
+"""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The directory of key files: written for good, shared with other programs, patient with foreign files.
 
-The directory is asked itself: what other programs do to files has moments that no client can choose.
+White-box: what other programs do to files has moments that no client can choose.
 """
 
 import os

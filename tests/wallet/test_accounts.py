@@ -1,6 +1,6 @@
 """Accounts: where their keys come from, for how long they are unlocked, and how passphrases are tried.
 
-What takes time or memory, and files that go, are tried on the object: no client can order them.
+White-box: what takes time or memory, and files that go, are tried on the object: no client can order them.
 """
 
 import asyncio

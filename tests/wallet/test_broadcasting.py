@@ -1,6 +1,6 @@
 """Nothing that was asked for is lost: nodes that are down, killed, forgetful; servers that end in between.
 
-Failures of the database are patched in: no client can order them at this moment.
+White-box: failures of the database are patched in: no client can order them at this moment.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""The rules that hold on every route: methods, origins, ids of requests, problems."""
+"""The rules that hold on every route: methods, origins, ids of requests, problems.
+
+White-box: no request makes a handler fail; what is logged then is read where it is logged.
+"""
 
 import pytest
 from structlog.testing import CapturingLogger

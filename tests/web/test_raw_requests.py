@@ -1,4 +1,7 @@
-"""Whatever comes in on the port: answered or refused in the server's words, and never its fault."""
+"""Whatever comes in on the port: answered or refused in the server's words, and never its fault.
+
+White-box: no request makes aiohttp fail; what is logged then is read where it is logged.
+"""
 
 import logging
 import socket
