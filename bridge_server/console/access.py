@@ -122,7 +122,7 @@ SWEEPS = tuple(
 )
 
 
-# A sign-in that is under way while everybody is signed out comes before or after that, not half before.
+# A sign-in and a sign-out of everybody exclude each other.
 _ACCESS = sql.Turn("console-access")
 _with_others = sql.always(sql.Turns(shared=(_ACCESS,)))
 _without_others = sql.always(sql.Turns((_ACCESS,)))

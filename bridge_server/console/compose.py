@@ -56,7 +56,7 @@ def read_draft(form: Mapping[str, str]) -> AudienceRequest:
 def at_fields(error: InvalidInputError, lines: Sequence[tuple[int, str]] = ()) -> InvalidInputError:
     """The error with the places of the form instead of the API's. `lines` are the lines of the accounts."""
     faults = [_at_field(fault, lines) for fault in error.faults]
-    return InvalidInputError("Nothing was sent: some fields need another look.", faults)
+    return InvalidInputError("Nothing was sent: some fields have faults.", faults)
 
 
 def _at_field(fault: Fault, lines: Sequence[tuple[int, str]]) -> Fault:
@@ -120,7 +120,7 @@ class AudienceWalk:
 
 
 class Sendings:
-    """The sendings of the last time; the oldest go when there are too many."""
+    """Recent sendings; the oldest go when there are too many."""
 
     def __init__(self, audiences: Audiences, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
         self._audiences, self._clock, self.random_bytes = audiences, clock, random_bytes

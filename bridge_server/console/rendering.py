@@ -158,7 +158,7 @@ class Watch:
         self._changes.leave(self)
 
 
-# Within an emoji, joiners and variation selectors are seen: as the emoji. So is the space between thousands.
+# Joiners and variation selectors inside an emoji, and spaces between thousands, stay as they are.
 _SEEN = re.compile(
     r"((?<=[\u2600-\u27bf\U0001f000-\U0001faff])[\u200d\ufe0f]{1,2}|(?<=[0-9])\u00a0(?=[0-9]{3}))"
 )

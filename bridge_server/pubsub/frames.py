@@ -43,7 +43,7 @@ class Frames:
         self._traffic.note(Exchange("client", self._generation, "/", name, status, took_ms, summary=summary))
 
     def following(self, call: str, about: str, done: CallOver) -> CallOver:
-        """The function, which records the call when it is called with its outcome."""
+        """`done`, which records the call, too."""
         began_us = self._clock.elapsed_us()
 
         def over(refused: BridgeError | None) -> None:

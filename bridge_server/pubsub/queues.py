@@ -102,7 +102,7 @@ class Claim(NamedTuple):
     whose: str
     share: Share
     name: str
-    """Of the owner of the share, for the sender's eyes."""
+    """The owner of the share, as an error names it."""
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class _Waiting:
 
 
 class Shares:
-    """Parts of one transaction. What waits is read once, and counted along from there."""
+    """Shares within one transaction: read once, and counted in memory from then on."""
 
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms

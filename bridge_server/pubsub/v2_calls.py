@@ -277,8 +277,7 @@ class IrnCalls:
     def number_after(self, newest: int) -> None:
         """Give later messages greater numbers than this one.
 
-        Numbers are given in memory, and most are never on disk. Nothing but this call keeps those of a new
-        process above all that the disk speaks of.
+        Most numbers are in memory only. This call alone keeps those of a new process above all on disk.
         """
         self._last_number = newest
 

@@ -37,8 +37,8 @@ REMEMBERED_MS = 300_000
 def call_key(client: ClientKey, id_text: bytes, publications: Iterable[Publication]) -> str:
     """The key of a call, by which a repetition is recognised: client, id and content.
 
-    The end of a public key, which nobody else can choose to have, is enough for the client. A checksum is
-    enough for the content: a client that finds another message with it deceives itself.
+    The end of a public key identifies the client: nobody can choose another client's. A checksum identifies
+    the content: a collision harms only the client that makes it.
     """
     checksum = 0
     for each in publications:

@@ -376,7 +376,7 @@ class IrnMessagesStored(DomainEvent):
 
 @dataclass(frozen=True, slots=True)
 class IrnReceiptsGiven(DomainEvent):
-    """A client has acknowledged at one process what it may have been sent on this topic by another."""
+    """A client has acknowledged messages at one process that another process may have sent it."""
 
     client: str
     topic: str

@@ -167,10 +167,10 @@ class Sending:
     """The messages of one socket, in the order in which they were published.
 
     A socket is sent at most so many messages that it has not acknowledged; the next ones wait on disk. A
-    receiver that has half of what may wait on a topic to acknowledge is sent what is stored, and no sooner:
-    what the topic has no room for is not sent.
+    receiver whose unacknowledged messages reach half of a topic's limit is sent stored messages only: those
+    that the topic has no room for are refused, and must not have been sent.
 
-    Answers of publications are read first (see `answers`).
+    The client reads the answers to its own publications first (`Answers`).
     """
 
     __slots__ = (

@@ -1,9 +1,9 @@
 """Subscriptions, messages and remembered calls of generation 2.x in the database.
 
-A message is one row, however many clients it waits for: a subscription says how far its client has come. The
-messages of a topic that are above `reached` and published by others wait for the client, and so do those in
-`missing`: the client has acknowledged later ones, or was handed over what nobody had received. A new message
-has a greater number than every `reached` on disk, or it would not wait.
+A message is one row, however many clients it waits for: a subscription has what its client acknowledged.
+Messages of others wait for the client if their number is above `reached`, or is in `missing`: the client has
+acknowledged later ones, or was handed over what nobody had received. A new message has a greater number than
+every `reached` on disk.
 """
 
 from collections import Counter, defaultdict

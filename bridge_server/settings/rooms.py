@@ -178,7 +178,7 @@ class OutboxSettings(BaseModel, defer_build=True):
         None, "Signs webhooks (Standard Webhooks): whsec_ and 24 to 64 random bytes in Base64."
     )
     webhook_secret_previous: types.SigningSecret | None = setting(
-        None, "The webhook_secret of before, which signs webhooks too while receivers change."
+        None, "The former webhook_secret, which signs webhooks too while receivers change."
     )
     allow_private_webhooks: bool = setting(
         False, "Call webhooks at private and loopback addresses too. For development."
@@ -252,7 +252,7 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
         None, "The bearer token of the wallet; without one, it answers on loopback only."
     )
     rpc_token_previous: types.Token | None = setting(
-        None, "The rpc_token of before, which is accepted too while its bearers change."
+        None, "The former rpc_token, which is accepted too while its bearers change."
     )
     rpc_hosts: types.HostNames = setting(
         (), "Further host names of the wallet and of the admin API, in the Host header field."

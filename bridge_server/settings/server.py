@@ -166,7 +166,7 @@ class ReportingSettings(ServerSettings, defer_build=True):
         None, "The bearer token of /metrics; without one, the main port has no /metrics."
     )
     metrics_token_previous: types.Token | None = setting(
-        None, "The metrics_token of before, which is accepted too while its bearers change."
+        None, "The former metrics_token, which is accepted too while its bearers change."
     )
 
     @model_validator(mode="after")
@@ -195,7 +195,7 @@ class AdminSettings(BaseModel, defer_build=True):
         None, "The bearer token of the admin API; without one, there is no admin API."
     )
     admin_token_previous: types.Token | None = setting(
-        None, "The admin_token of before, which is accepted too while its bearers change."
+        None, "The former admin_token, which is accepted too while its bearers change."
     )
     admin_wallet: bool = setting(False, "The bearer of admin_token may approve, reject, unlock and lock.")
     traffic: bool | None = setting(

@@ -36,7 +36,7 @@ class ClientAddresses:
         self._exempt = exempt
         self._mentioned = False
         self._peers_tell = has_known_requests() and not trusted_proxies
-        """Whether a connection knows the key of all its requests."""
+        """Whether all requests of a connection have its key."""
         self.key_of = lru_cache(maxsize=65_536)(self._make_bucket_key)
         """The key under which an address is counted, or None when it is exempt."""
         self.trusts = lru_cache(maxsize=1_024)(self._in_trusted_proxies)
@@ -44,7 +44,7 @@ class ClientAddresses:
 
     @property
     def have_proxies(self) -> bool:
-        """Whether proxies name clients, so that a connection does not tell whose it is."""
+        """Whether clients come through proxies, so that the peer is not the client."""
         return bool(self._trusted_proxies)
 
     def bucket_key(self, request: web.Request) -> str | None:

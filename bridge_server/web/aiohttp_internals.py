@@ -143,7 +143,7 @@ def has_known_responses() -> bool:
 class ReadyResponse(web.Response):
     """A response with ready-made headers, which become a mapping of its own when somebody asks for them."""
 
-    ready: CIMultiDictProxy[str]  # a subclass has those of an answer that is given none
+    ready: CIMultiDictProxy[str]  # a subclass sets the default headers
     own_headers: CIMultiDict[str] | None = None
 
     def __init__(

@@ -187,8 +187,8 @@ class TokenBuckets(Protocol):
         """Charge several buckets, or none: at once (None), or in the awaitable. Raises QuotaError."""
 
     async def hold(self, costs: Sequence[Cost]) -> None:
-        """Prepare a transaction that asks with `require_costs`: take these tokens, or learn what is left.
-        Where several processes share the buckets, `require_costs` is exact only after this call. Raises
+        """Lease these tokens, or read what is left, before a transaction that calls `require_costs`. Where
+        several processes share the buckets, `require_costs` is exact only after this call. Raises
         UnavailableError.
         """
 
@@ -425,9 +425,8 @@ class Quotas:
 
 
 def storage_limit(name: str, size_bytes: int, window_seconds: int) -> Limit:
-    """The limit of `size_bytes` at once, which come back in the window. A token is a byte, and so it stays
-    when the size changes. A bucket gains a KiB at a time, so that bytes which come back faster than one in
-    some microseconds are counted exactly enough.
+    """A burst of `size_bytes`, refilled over the window. A token is a byte, whatever the size. The bucket
+    refills by the KiB: an interval for each byte would be too few microseconds to be exact.
     """
     window_us = window_seconds * MICROSECONDS
     if window_us >= size_bytes * _LEAST_INTERVAL_US:
@@ -492,8 +491,8 @@ class StoredBytes:
 
 class Bill:
     """The charge for one request's data. A BridgeError inside its `with` block takes the charge back. When
-    the client leaves, the data is stored all the same, and nothing is taken back. The last of the buckets is
-    the one of all clients. While the limits are far, it makes no object of any charge.
+    the client leaves, its data is still stored, and the charge stands. The last of the buckets is the one of
+    all clients. While the limits are far, it makes no object of any charge.
     """
 
     __slots__ = (

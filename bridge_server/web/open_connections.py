@@ -270,7 +270,7 @@ class _Account:
 class Unread:
     """Counts the bytes that clients have not read yet, per client address and in all, and cuts off
     connections with too many. Only connections whose client does not keep up are known here: the others cost
-    nothing. Above a limit, connections are cut off in the order of their rent, unread bytes times the seconds
+    nothing. Above a limit, connections are cut off in the order of their cost, unread bytes times the seconds
     since the client last read any: a client that reads stays. One connection is left, since a single answer
     may be larger than the limit. `on_cut` is called with the address of each connection that is cut off.
     """
@@ -340,9 +340,9 @@ class Unread:
             self._forget_if_empty(backlog.address)
 
     def has_room(self) -> bool:
-        """Whether more may be written in this turn of the event loop; called before each of many writes. What
-        is over a bound is cut off at once. It stays in memory until the turn ends, so that nothing more is
-        written once that is as much as may be unread.
+        """Whether more may be written in this turn of the event loop; called before each of many writes.
+        Connections over a limit are cut off at once. Their bytes stay in memory until the turn ends, so that
+        nothing more is written once these reach the limit.
         """
         if self._is_relief_due:
             self._relieve()

@@ -30,11 +30,10 @@ def _lease_tokens(limit: Limit) -> int:
 
 @dataclass(slots=True)
 class _Lease:
-    """Tokens of one bucket that this process has taken from the database, and may spend without asking. A
-    bucket is never worth more than its burst: leased tokens lapse while the bucket fills, as they would have
-    in the bucket. They begin to lapse when all tokens that are known to be spent have come back, by the
-    moment at which the bucket is full and the most that other processes may hold. So all processes together
-    let through as much as one bucket would, or a little less.
+    """Tokens of one bucket that this process has taken from the database, and may spend without asking.
+    Bucket and leases together never exceed the burst: leased tokens expire as the bucket refills. They begin
+    to expire once all tokens known to be spent have come back, by the time at which the bucket is full and
+    the most that other processes may hold. All processes together let through at most what one bucket would.
     """
 
     interval_us: int

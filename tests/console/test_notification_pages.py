@@ -209,7 +209,7 @@ async def test_all_faults_stand_at_their_fields_at_once_and_the_fields_stay(cons
     }  # fmt: skip
     page, marked = await refused("send", type="gone", **many)
     assert marked == many.keys()
-    check_texts(page, "Nothing was sent: some fields need another look.", "line 2 ")
+    check_texts(page, "Nothing was sent: some fields have faults.", "line 2 ")
     check_texts(page, "must have 1 to 64 characters, and has 65", "line 4 has a wrong checksum")
     check_texts(page, ">65</span> of 64 characters", 'value="javascript:alert(1)"')
 

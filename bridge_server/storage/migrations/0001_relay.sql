@@ -26,7 +26,7 @@ CREATE INDEX calls_by_expiry ON calls (expires_at_ms);
 -- The calls that have no status yet. A narrow table of its own, so that a status dirties few pages.
 CREATE TABLE pending_calls (
     session INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-    call INTEGER NOT NULL,              -- calls.id; whoever deletes the call deletes this row first
+    call INTEGER NOT NULL,              -- calls.id; this row is deleted before the call
     expires_at_ms INTEGER NOT NULL,     -- the call's, so that counting needs no look-up
     PRIMARY KEY (session, call)
 ) WITHOUT ROWID;
@@ -47,7 +47,7 @@ CREATE TABLE topic_webhooks (
 ) WITHOUT ROWID;
 CREATE INDEX topic_webhooks_by_expiry ON topic_webhooks (expires_at_ms);
 
--- Outgoing requests that are owed. A row is written in the transaction that causes it and deleted once
+-- Undelivered outgoing requests. A row is written in the transaction that causes it and deleted once
 -- the receiver has answered 2xx.
 CREATE TABLE outbox (
     id INTEGER PRIMARY KEY,

@@ -10,9 +10,9 @@ CREATE TABLE projects (
     created_at_ms INTEGER NOT NULL,
     account_burst INTEGER,                  -- the project's own limit per account; both NULL: the server's
     account_interval_us INTEGER,
-    webhook_url TEXT,                       -- told of every change of a subscription; both NULL: nobody is
+    webhook_url TEXT,                       -- is sent every change of a subscription; both NULL: none
     webhook_secret TEXT,
-    events INTEGER NOT NULL DEFAULT 0,      -- how many changes of subscriptions the webhook was told of
+    events INTEGER NOT NULL DEFAULT 0,      -- how many changes of subscriptions the webhook was sent
     read_through INTEGER NOT NULL DEFAULT 0, -- mark-all-as-read: every sending up to this one counts as read
     marked_at_ms INTEGER                    -- when that was last said; NULL: never
 );

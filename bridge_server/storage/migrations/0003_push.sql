@@ -1,6 +1,6 @@
 -- Times are milliseconds since the Unix epoch.
 
--- Clients that want to be told by a push of what happens on a topic (a session id).
+-- Clients that get a push for what happens on a topic (a session id).
 CREATE TABLE push_registrations (
     id INTEGER PRIMARY KEY,
     topic TEXT NOT NULL UNIQUE,

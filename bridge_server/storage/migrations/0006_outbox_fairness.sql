@@ -10,7 +10,7 @@ DROP INDEX outbox_due;
 CREATE INDEX outbox_due ON outbox (destination, queue, attempts, next_attempt_at_ms)
     WHERE next_attempt_at_ms IS NOT NULL;
 
--- Hosts that took a message lately: part of the outbox's places is theirs, after a restart too.
+-- Hosts with a recent delivery: part of the outbox's places is theirs, after a restart too.
 CREATE TABLE outbox_hosts (
     host TEXT PRIMARY KEY,              -- without its port
     answered_at_ms INTEGER NOT NULL     -- about: it is not written at every answer

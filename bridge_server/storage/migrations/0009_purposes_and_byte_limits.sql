@@ -2,7 +2,7 @@
 -- receiver has answered that it is gone. `unknown`: an older version stored the row, and it does not show.
 ALTER TABLE outbox ADD COLUMN purpose TEXT NOT NULL DEFAULT 'unknown';
 
--- Rows of older versions: only they are told apart by their bodies, each of which has members of its own.
+-- Rows of older versions: only they are distinguished by their bodies, each of which has members of its own.
 CREATE TEMP TABLE outbox_notices AS
 SELECT id, json_extract(text, '$.event') AS event, json_extract(text, '$.topic') AS topic,
        json_extract(text, '$.sessionId') AS session_id, json_extract(text, '$.project_id') AS project_id

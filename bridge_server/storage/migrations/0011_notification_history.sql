@@ -24,7 +24,7 @@ UPDATE notifications SET
 -- A delivery that the operator marked as read has a negative read_at_ms, minus the time: its user has not read it.
 -- A column for that would make the insertion of 500 deliveries a tenth slower.
 
--- The subscribers that a notification was meant for and has not reached, each with the last reason.
+-- The addressed subscribers that a notification has not reached, each with the last reason.
 CREATE TABLE missed_accounts (
     project INTEGER NOT NULL,
     notification INTEGER NOT NULL,

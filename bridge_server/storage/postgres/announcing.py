@@ -1,6 +1,6 @@
-"""Announces this process's commits to the others, after the commits and beside them: a notification in the
-transaction would hold a lock of the whole database while the disk syncs. The announcer's connection does not
-wait for the disk. A lost announcement shows in the counts of commits (`CommitCounts` in `listening.py`).
+"""Announces this process's commits to the others, after the commits and on another connection: NOTIFY in the
+transaction would hold a lock of the whole database during the fsync. The announcer's connection does not wait
+for the disk. A lost announcement shows in the counts of commits (`CommitCounts` in `listening.py`).
 """
 
 import asyncio

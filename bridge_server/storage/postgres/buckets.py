@@ -82,8 +82,8 @@ class WaitingCharge:
     done: asyncio.Future[Spent] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
-    def was_left(self) -> bool:
-        """Whether it is for a lease, and who asked has gone: the tokens would be nobody's."""
+    def was_cancelled(self) -> bool:
+        """Whether it is for a lease and was cancelled: its tokens would be lost."""
         return self.done.cancelled() and not self.is_durable
 
 
@@ -114,12 +114,14 @@ class BucketCharges:
         return max(ask.extra for ask in attempted) if self.has_extra else 0
 
     def allow(self, attempt: Sequence[WaitingCharge], extra: int, after_us: int, now_us: int) -> None:
-        """Answer each charge with the bucket after it. The last one that asked for extra tokens has them.
-        What nobody waits for any more goes back.
+        """Answer each charge with the bucket's state after it. The last one that asked for extra tokens has
+        them. Tokens of cancelled charges go back.
         """
         limit, later = self.limit, sum(ask.tokens for ask in attempt)
-        leasing = [ask for ask in attempt if ask.extra and not ask.was_left]
-        unclaimed = sum(max(0, ask.tokens) for ask in attempt if ask.was_left) + (0 if leasing else extra)
+        leasing = [ask for ask in attempt if ask.extra and not ask.was_cancelled]
+        unclaimed = sum(max(0, ask.tokens) for ask in attempt if ask.was_cancelled) + (
+            0 if leasing else extra
+        )
         for ask in attempt:
             later -= ask.tokens
             spending = spend(limit, after_us - limit.price_us(later), now_us, cost=0)
@@ -130,8 +132,8 @@ class BucketCharges:
         self.most, self.has_extra = spend(limit, after_us, now_us, cost=0).remaining, True
 
     def refuse(self, attempt: Sequence[WaitingCharge], extra: int, present_us: int, now_us: int) -> None:
-        """Leave charges that may fit for the next attempt: without extra tokens, or fewer at once. A charge
-        that does not fit alone is refused, with every charge of that moment that is no smaller.
+        """Keep charges that may fit for the next attempt: without extra tokens, or fewer at once. A charge
+        that does not fit alone is refused, with every waiting charge of at least its size.
         """
         if extra or len(attempt) > 1:
             self.has_extra = False
@@ -308,7 +310,7 @@ def present_of(limit: Limit, full_at_us: int | None, interval_us: int | None, no
 
 
 def refusal(limit: Limit, full_at_us: int, now_us: int, tokens: int) -> Spending:
-    """The refusal by what is known of the bucket, to which another process may have given back meanwhile."""
+    """The refusal by the last known state of the bucket: another process may have given tokens back since."""
     found = spend(limit, full_at_us, now_us, tokens)
     if not found.allowed:
         return found

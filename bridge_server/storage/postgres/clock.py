@@ -23,9 +23,9 @@ _MOST_US = 2_000_000
 
 
 class CorrectedClock:
-    """The time of the database server at the last comparison, and the time that has elapsed here since. So a
-    step of the machine's own clock moves nothing. A difference is made up for by a millisecond a second, one
-    of more than two seconds at once.
+    """The time of the database server at the last comparison, plus the time elapsed since: a step of the
+    machine's clock changes nothing. A difference is corrected by a millisecond a second, one of more than two
+    seconds at once.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -34,7 +34,7 @@ class CorrectedClock:
         self.skew_us = 0
         """The lead of the database server's clock over the machine's, as last measured."""
         self._parting_us = self._base_us = self._machine_base_us()
-        """The time when the elapsed time was 0: by the machine at the last comparison, and as it counts."""
+        """The time at elapsed time 0: the machine's at the last comparison, and the corrected one."""
         self._behind_us = 0
         self._moved_at_us: int | None = None
 

@@ -95,9 +95,8 @@ class KeptConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection at this moment. An end that is seen here has another one opened.
-        asyncpg calls no listener when an exchange begins between the last message of the server, which says
-        that it ends the connection, and the end: it closes the connection without a word.
+        """Whether there is a connection at this moment. If it has ended, another one is opened: asyncpg calls
+        no listener when an exchange begins between the server's last message and the end.
         """
         if self._connection is None:
             return False
@@ -120,8 +119,8 @@ class KeptConnection:
 
     @property
     def is_short_of_space(self) -> bool:
-        """Whether a write was refused a moment ago because the disk of the database is full. A write that
-        finds room in a page that is there succeeds meanwhile, so that one proves nothing.
+        """Whether a write was refused a moment ago because the disk of the database is full. A later success
+        proves nothing: it may have fit into an existing page.
         """
         return asyncio.get_running_loop().time() - self._refused_for_space_at < _FULL_SECONDS
 

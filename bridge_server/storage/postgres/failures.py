@@ -72,7 +72,7 @@ class OutcomeUnknownError(UnavailableError):
     def __init__(self) -> None:
         super().__init__(
             "The connection to the database ended during the commit: it may have been stored. "
-            "Look before you try again.",
+            "Check before you try again.",
             _RETRY_AFTER_SECONDS,
         )
 
@@ -198,7 +198,7 @@ def lost_or(error: Exception, wire: Any) -> Exception:
 
 
 def is_retried(error: BaseException) -> bool:
-    """Whether a transaction alone that met this error is to be run again."""
+    """Whether a transaction that met this error alone is run again."""
     return sqlstate(error) in _RETRIED
 
 

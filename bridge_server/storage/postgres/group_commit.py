@@ -60,7 +60,7 @@ class LaneJob:
 
 
 class UncleanError(Exception):
-    """A transaction failed after it had changed something: what shares its commit must be run again."""
+    """A transaction failed after it had changed something: all transactions of its commit must run again."""
 
     def __init__(self, job: LaneJob, cause: Exception) -> None:
         super().__init__(str(cause))

@@ -92,7 +92,7 @@ class Listener:
         self._on_lost: list[Callable[[], None]] = []
 
     def use(self, on_check: CheckListener, on_lost: Callable[[], None]) -> None:
-        """Have the connection at each check, for a lock that ends with it; and hear at once when it ends."""
+        """Call `on_check` with the connection at each check, and `on_lost` as soon as the connection ends."""
         self._on_check.append(on_check)
         self._on_lost.append(on_lost)
         self.check_now()
@@ -286,16 +286,16 @@ class CommitCounts:
         self._before = {}
 
     def announced(self, place: WritingLane, since: int, until: int) -> bool:
-        """An announcement has brought the events of the commits above `since`, up to `until`. Returns False
-        when events below are missing. An announcement that comes late, or repeats a part, is no gap.
+        """Note that the events of the commits above `since` have come, up to `until`. Returns False if
+        earlier ones are missing. A late or repeated announcement is no gap.
         """
         heard = self._heard.get(place, 0)
         self._heard[place] = max(heard, until)
         return since <= heard
 
     def compare(self, written: Mapping[WritingLane, int]) -> bool:
-        """Compare with the counts of the table. Returns False when a commit that the last check saw is not
-        yet announced: announcements have that long to arrive. The caller then treats everything as changed.
+        """Compare with the counts of the table. Returns False if a commit that the last check found is still
+        not announced: the caller then treats everything as changed.
         """
         behind = [place for place, count in self._before.items() if self._heard.get(place, 0) < count]
         for place in behind:

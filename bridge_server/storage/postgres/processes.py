@@ -107,8 +107,8 @@ _WRITTEN_BY_COMMANDS = (
 
 
 class OutsideCommits:
-    """Compares the commits of the operator's commands with the last ones. Those of servers, which announce
-    their changes, do not count: each would have every server look through its outbox, which commits too.
+    """Detects commits of the operator's commands. Commits of servers, which announce their changes, do not
+    count: each would have every server look through its outbox, which commits too.
     """
 
     def __init__(self, database: PostgresDatabase) -> None:
@@ -151,11 +151,10 @@ async def opened_with_wake_ups(
 
 # A role: work that one process does at a time, such as the wallet's.
 #
-# An advisory lock on the listening connection says whose the role is. It ends with the connection, which
-# other processes end when it asks nothing for seconds, as that of a frozen process. Its holder may not have
-# noticed yet: it does not count on a connection that was silent. And each holder has an epoch, and its writes
-# begin with the fence: a statement that finds the epoch of the present holder only, and that keeps the next
-# one from taking over until the write is committed.
+# An advisory lock on the listening connection says which process has the role. It ends with the connection,
+# which other processes end after seconds of silence, as of a frozen process. A holder does not trust a
+# connection that was silent. Each holder has an epoch, and its writes begin with the fence: a statement that
+# finds the epoch of the present holder only, and that blocks a takeover until the write is committed.
 
 _LOCKS_OF_ROLES = 1_919_904_869
 _LOCK_ROLE = "SELECT pg_try_advisory_lock($1, hashtext($2))"
@@ -311,8 +310,8 @@ _UNLOCK_SWEEPER = "SELECT pg_advisory_unlock($1)"
 
 
 def sweeper_hold(database: PostgresDatabase) -> Callable[[], AbstractAsyncContextManager[bool]]:
-    """A function that gives the context of one sweep: whether this process is to sweep. One that does not
-    hear the others does not, nor one whose clock was not the database server's. The connection has the lock.
+    """Makes contexts of one sweep each, whose value says whether this process may sweep: it must hear the
+    other processes, and its clock must agree with the database server's. The connection has the lock.
     """
 
     @asynccontextmanager
@@ -335,7 +334,7 @@ def sweeper_hold(database: PostgresDatabase) -> Callable[[], AbstractAsyncContex
 
 
 async def _asked(listener: Listener, statement: str) -> bool:
-    """The database's answer. The session is ended without one: it may or may not have the lock."""
+    """The result of the statement. If it fails, the session, which may have the lock, is ended."""
     wire = listener.wire
     try:
         return bool(await listener.ask(statement, _SWEEPER))

@@ -245,9 +245,9 @@ _A_SWEEP = re.compile(
 
 
 def swept(statement: str) -> str:
-    """The sweep by the places of its rows: the planner, which cannot know how many, would read whole tables.
-    Another process may have prolonged a row since it was looked for, so the row itself is asked whether it is
-    due. Raises ValueError for a statement of another form.
+    """The sweep by `ctid`: the planner, which cannot estimate the number of rows, would scan whole tables.
+    Each row is checked again, since another process may have prolonged it. Raises ValueError for a statement
+    of another form.
     """
     found = _A_SWEEP.fullmatch(statement)
     if found is None:

@@ -400,8 +400,8 @@ class WalletElsewhere:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             log.warning("wallet_did_not_answer", url=url, reason=str(error) or type(error).__name__)
             raise UnavailableError(
-                "The process that holds the wallet has not answered: it may have done what was asked. Look "
-                "before you ask again.",
+                "The process that holds the wallet has not answered: it may have done what was asked. "
+                "Check before you ask again.",
                 _TRY_AGAIN_SECONDS,
             ) from error
 

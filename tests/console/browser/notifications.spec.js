@@ -45,7 +45,7 @@ test('every fault of the form is named at its field, and what was typed stays', 
   await page.getByLabel('URL').fill('javascript:alert(1)')
   await page.getByRole('button', { name: 'Check who would get it' }).click()
 
-  await expect(page.getByRole('alert')).toContainText('some fields need another look')
+  await expect(page.getByRole('alert')).toContainText('some fields have faults')
   await expect(page.getByLabel('Title')).toHaveAccessibleDescription(/and has 65/)
   await expect(page.getByLabel('URL')).toHaveAccessibleDescription(/not safe to open/)
   await expect(page.getByLabel('Accounts one in a line')).toHaveAccessibleDescription(/must have 1 to 500 accounts/)
