@@ -427,8 +427,7 @@ class ProjectAdmin:
 
     async def unsubscribe(self, request: web.Request) -> None:
         """Ends a subscription."""
-        if not await self._subscriptions.unsubscribe(_project_id(request), [account_of(request).key]):
-            raise models.SubscriptionNotFoundError
+        await self._subscriptions.unsubscribe(_project_id(request), account_of(request).key)
 
     async def analytics(self, request: web.Request) -> ProjectAnalyticsAnswer:
         """Notifications that were sent in a period, and how many of them were read, by type and by day."""

@@ -364,7 +364,7 @@ def remove_subscriber_command(command: DatabaseCommand, project_id: str, account
         keys = list(dict.fromkeys(projects.read_account(account).key for account in accounts))
         removed = 0
         for some in _slices(keys):
-            removed += await opened.subscriptions.unsubscribe(project_id, some)
+            removed += await opened.subscriptions.unsubscribe_all(project_id, some)
         return removed, len(keys) - removed
 
     removed, unknown = command.run(remove)

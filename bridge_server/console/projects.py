@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 from bridge_server.admin import notifications, projects, rows
 from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, PagePath, View, number_of
 from bridge_server.kernel.errors import Fault, InvalidInputError
-from bridge_server.projects.models import NewSubscription, SubscriptionNotFoundError, TypeId
+from bridge_server.projects.models import NewSubscription, TypeId
 from bridge_server.projects.service import ProjectServices
 from bridge_server.web.bodies import check
 
@@ -137,8 +137,7 @@ class ProjectsPage:
 
     async def unsubscribe(self, asked: Asked) -> Done:
         account = projects.read_account(asked.form.get("account", ""))
-        if not await self._subscriptions.unsubscribe(_project_id(asked), [account.key]):
-            raise SubscriptionNotFoundError
+        await self._subscriptions.unsubscribe(_project_id(asked), account.key)
         return _done(asked, f"{account.spelled} is unsubscribed.")
 
     async def import_subscribers(self, asked: Asked) -> Done:

@@ -134,8 +134,7 @@ class InboxHandlers:
     async def unsubscribe(self, request: web.Request) -> None:
         """Ends the subscription. Notifications that the account has received stay."""
         project_id, key = request.match_info["project_id"], request[_READER].account.key
-        if not await self._services.subscriptions.unsubscribe(project_id, [key]):
-            raise projects.SubscriptionNotFoundError
+        await self._services.subscriptions.unsubscribe(project_id, key)
 
     async def notifications(self, request: web.Request) -> web.StreamResponse:
         """Notifications, newest first. With `latest` as `after` and `Prefer: wait` the answer comes with the

@@ -253,7 +253,12 @@ class Subscriptions:
         now_ms = self._clock.now_ms()
         return await self.store.subscribe(ProjectId(project_id), wanted, now_ms, self._message_of)
 
-    async def unsubscribe(self, project_id: str, account_keys: Sequence[str]) -> int:
+    async def unsubscribe(self, project_id: str, account_key: str) -> None:
+        """Unsubscribe an account. Raises ProjectNotFoundError, SubscriptionNotFoundError."""
+        if not await self.unsubscribe_all(project_id, [account_key]):
+            raise models.SubscriptionNotFoundError
+
+    async def unsubscribe_all(self, project_id: str, account_keys: Sequence[str]) -> int:
         """Unsubscribe accounts; returns how many were subscribed."""
         return await self.store.unsubscribe(
             ProjectId(project_id), account_keys, self._clock.now_ms(), self._message_of

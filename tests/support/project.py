@@ -57,7 +57,7 @@ async def project_with_subscribers(settings: Settings, count: int) -> str:
 
 async def unsubscribe(operator: CommandServices, project_id: str, *gone: str) -> int:
     keys = [parse_account(account_id).key for account_id in gone]
-    return await operator.subscriptions.unsubscribe(project_id, keys)
+    return await operator.subscriptions.unsubscribe_all(project_id, keys)
 
 
 @dataclass(frozen=True, slots=True)
