@@ -163,6 +163,18 @@ async def test_sends_behind_a_dead_node_fail_together(fake: FakeNode, tmp_path: 
         assert fake.methods == ["eth_chainId"]
 
 
+async def test_transactions_behind_one_that_the_node_does_not_answer_fail_with_it(
+    absent: FakeNode, tmp_path: Path
+) -> None:
+    async with open_rig(tmp_path, absent.url, chain_id=31_337, broadcasts=False, node_timeout=5) as rig:
+        for number in range(4):
+            await rig.send(gasPrice="0x1", value=hex(number))
+        async with open_fake_node(absent.port) as node:
+            node.at("eth_sendRawTransaction", *[hang] * 20)
+            assert await rig.send(gasPrice="0x1", value="0x100") == ZERO_HASH
+            assert node.methods.count("eth_sendRawTransaction") == 1
+
+
 async def test_a_request_for_one_chain_does_not_go_to_another(fake: FakeNode, tmp_path: Path) -> None:
     clock = ManualClock()
     async with open_rig(tmp_path, fake.url, clock, broadcasts=False) as rig:

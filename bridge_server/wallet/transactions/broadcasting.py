@@ -123,7 +123,7 @@ class Broadcasting:
         """Have the account for oneself inside."""
         return self._locks.taken(sender)
 
-    async def broadcast(self, stored: StoredTransaction, attempt: Attempt | None = None) -> str:
+    async def broadcast(self, stored: StoredTransaction, attempt: Attempt) -> str:
         """Broadcast a new transaction: its hash, or the zero hash when the node does not take it now. Raises
         TransactionRefusedError when the node calls it invalid, WrongChainError.
         """
@@ -141,7 +141,7 @@ class Broadcasting:
             raise models.TransactionRefusedError(refusal.detail, refusal.data)
         return stored.signed.transaction_hash
 
-    async def broadcast_again(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
+    async def broadcast_again(self, stored: StoredTransaction, attempt: Attempt) -> None:
         """Broadcast a transaction whose hash a client may know: it keeps its nonce while it may become valid.
         A refusal is stored, and not raised. Raises NoNodeError, WrongChainError: it waits still.
         """
@@ -156,7 +156,7 @@ class Broadcasting:
         else:
             await self._refuse(stored, refusal.detail)
 
-    async def require_chain(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
+    async def require_chain(self, stored: StoredTransaction, attempt: Attempt) -> None:
         """Raise OtherChainError unless it is for the wallet's chain, and NoNodeError when that is unknown."""
         own = await self._node.chain_id(attempt)
         if stored.chain_id not in (None, own):
@@ -220,7 +220,7 @@ class Broadcasting:
         if is_set_back:  # from the beginning: all of them were read after that
             self._is_set_back = False
 
-    async def _try(self, stored: StoredTransaction, attempt: Attempt | None) -> NodeError | None:
+    async def _try(self, stored: StoredTransaction, attempt: Attempt) -> NodeError | None:
         """None when the node has it now, and that is stored; otherwise the reason why it is invalid."""
         signed = stored.signed
         assert signed is not None

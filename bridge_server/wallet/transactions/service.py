@@ -33,7 +33,7 @@ _SWEEP_SLICE = 500
 
 class TransactionService:
     """Signs and broadcasts transactions, an account's one after the other: first its queue, then new ones.
-    Settled transactions are kept for `kept_ms`. `attempt` is passed to `Node.ask`.
+    Settled transactions are kept for `kept_ms`.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TransactionService:
 
     async def send_queued(self, queued: models.StoredTransaction) -> None:
         """Have a queued request approved, and send it. Raises what `send` raises; it stays queued then."""
-        await self._send(queued.request, await self._reread(queued, None))
+        await self._send(queued.request, await self._reread(queued, new_attempt()))
 
     async def work_off(self, sender: Address, on_failure: Callable[[], None]) -> None:
         """Broadcast the account's queue in its order, due or not. A fault of one transaction delays no other.
@@ -172,7 +172,7 @@ class TransactionService:
         stored = await self._store.reserve(
             asked, filled.chain_id, filled.nonce, count, sign, self._first_attempt_at_ms()
         )
-        return await self._broadcasting.broadcast(stored)
+        return await self._broadcasting.broadcast(stored, attempt)
 
     async def _approved(
         self, method: str, filled: TransactionRequest, caller: models.Caller
@@ -204,7 +204,7 @@ class TransactionService:
 
         return sign
 
-    async def _reread(self, stored: models.StoredTransaction, attempt: Attempt | None) -> TransactionRequest:
+    async def _reread(self, stored: models.StoredTransaction, attempt: Attempt) -> TransactionRequest:
         """The request as it came. Raises OtherChainError, NoNodeError, WrongChainError."""
         await self._broadcasting.require_chain(stored, attempt)
         return read_transaction(json.loads(stored.request.params))
