@@ -97,6 +97,8 @@ from bridge_server.assembly.application import build_app
 from bridge_server.settings.sources import load_settings
 build_app(load_settings({"data_dir": "unused"}, None).settings)
 print(*sys.modules)
+build_app(load_settings({"data_dir": "unused", "console": True, "admin_token": "t" * 40}, None).settings)
+print(*sys.modules)
 from bridge_server.assembly.application import every_route
 every_route()
 print(*sys.modules)
@@ -139,7 +141,7 @@ def printed(program: str, folder: Path) -> list[set[str]]:
 
 
 def test_a_server_loads_nothing_of_a_disabled_feature_and_no_description(tmp_path: Path) -> None:
-    loaded, with_every_route = printed(BUILDS_THE_SERVER, tmp_path)
+    loaded, with_a_console, with_every_route = printed(BUILDS_THE_SERVER, tmp_path)
 
     features = {
         "APNs": {"h2", "Crypto.PublicKey.ECC"},
@@ -159,6 +161,8 @@ def test_a_server_loads_nothing_of_a_disabled_feature_and_no_description(tmp_pat
     }
     assert "bridge_server.push.service" in loaded
     assert {feature: found for feature, names in features.items() if (found := names & loaded)} == {}
+    assert "bridge_server.console.server" in with_a_console
+    assert features["test mode"] & with_a_console == set()
     descriptions = {name for name in with_every_route if "description" in name}
     assert descriptions == {"bridge_server.description", "bridge_server.description.routes"}
 

@@ -5,7 +5,9 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
+from importlib import import_module
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from bridge_server.admin.traffic_records import line_fields
@@ -13,12 +15,11 @@ from bridge_server.admin.traffic_stream import TrafficStreams
 from bridge_server.assembly.admin import Operator
 from bridge_server.assembly.command_line import console_access
 from bridge_server.assembly.room import Room
-from bridge_server.assembly.testmode import TestMode
 from bridge_server.console import compose, notifications, outbox, projects, rendering, sessions
 from bridge_server.console.access import Door, RefusedAttempts, SessionCookies, SessionEnds
 from bridge_server.console.handlers import ConsoleHandlers, console_routes
 from bridge_server.console.models import ROOT, ConsolePage, ServerState
-from bridge_server.console.server import ClientsPage, FaultsPage, SettingsPage
+from bridge_server.console.server import ClientsPage, SettingsPage
 from bridge_server.console.traffic import TrafficPage, row_fields
 from bridge_server.console.wallet import WalletPage, WalletSource
 from bridge_server.inbox.models import MarkedRead
@@ -34,6 +35,9 @@ from bridge_server.wallet.approvals import ApprovalsChanged
 from bridge_server.wallet.transactions.states import TransactionsDue, TransactionsMoved, TransactionsPostponed
 from bridge_server.web.addresses import Hosts
 from bridge_server.web.answers import STYLESHEET, StaticFiles
+
+if TYPE_CHECKING:
+    from bridge_server.assembly.testmode import TestMode
 
 OBSERVED = "observed"
 """The topic of lists that change with almost every request. Open pages load again every few seconds."""
@@ -53,7 +57,7 @@ _TOPICS: Mapping[str, Sequence[type[DomainEvent]]] = MappingProxyType(
 """The topics of changes that open pages wait for, with the events of each, if it needs any."""
 
 
-def pages_room(operator: Operator, mode: TestMode | None) -> Room:
+def pages_room(operator: Operator, mode: "TestMode | None") -> Room:
     """The endpoints of every page. `mode` is test mode, if it is on."""
     foundation = operator.foundation
     settings = foundation.settings
@@ -104,16 +108,17 @@ def pages_room(operator: Operator, mode: TestMode | None) -> Room:
 
 
 def _pages(
-    operator: Operator, mode: TestMode | None, streams: TrafficStreams | None
+    operator: Operator, mode: "TestMode | None", streams: TrafficStreams | None
 ) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
     settings, services = operator.foundation.settings, operator.services.projects
     choice = rendering.ProjectChoice(services)
     sendings = compose.Sendings(operator.audiences, operator.foundation.clock, os.urandom)
     answers_calls = settings.test and settings.console_port is None
-    faults: tuple[()] | tuple[FaultsPage] = ()
+    faults = []
     if mode is not None:
-        faults = (FaultsPage(mode.controls, mode.instruments.faults, mode.routes, mode.words),)
+        page = import_module("bridge_server.console.faults").FaultsPage
+        faults.append(page(mode.controls, mode.instruments.faults, mode.routes, mode.words))
     approvals, source, may_sign = operator.approvals, _wallet_source(operator), settings.admin_wallet
     pages = (
         TrafficPage(
@@ -151,7 +156,7 @@ def _wallet_source(operator: Operator) -> WalletSource | None:
     return source
 
 
-def _page_changes(operator: Operator, mode: TestMode | None) -> rendering.PageChanges:
+def _page_changes(operator: Operator, mode: "TestMode | None") -> rendering.PageChanges:
     foundation, wallet = operator.foundation, operator.services.wallet
     changes = rendering.PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
     changes.follow(foundation.events, _TOPICS, ChangedOutside)
@@ -170,7 +175,7 @@ def _bridge_url(settings: Settings) -> str | None:
     return None if settings.console_port is None else f"http://127.0.0.1:{settings.port}"
 
 
-async def _state(operator: Operator, mode: TestMode | None) -> ServerState:
+async def _state(operator: Operator, mode: "TestMode | None") -> ServerState:
     foundation, services = operator.foundation, operator.services
     stock = await services.stock()
     try:
