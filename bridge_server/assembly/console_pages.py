@@ -139,7 +139,7 @@ def _pages(
         notifications.InboxPreview(operator.services.inbox, operator.accounts),
         ClientsPage(operator.clients),
         *faults,
-        SettingsPage(operator.settings),
+        SettingsPage(operator.settings, operator.neighbours),
     )
     return tuple(page.page for page in pages)
 

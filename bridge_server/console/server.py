@@ -4,6 +4,7 @@ from typing import Any, get_args
 from urllib.parse import quote, urlencode
 
 from bridge_server.admin.clients import USUAL_PERIOD, ClientAdmin, read_by
+from bridge_server.admin.other_processes import Neighbours
 from bridge_server.admin.server import SettingsAdmin
 from bridge_server.console.models import ROOT, Asked, ConsolePage, PagePath, View
 from bridge_server.kernel.errors import InvalidInputError
@@ -59,10 +60,10 @@ def _path_of(address: str) -> str:
 
 
 class SettingsPage:
-    """Shows every setting with its value and its source, and the parts of `/readyz`."""
+    """Shows every setting of this process with its value and its source, and the parts of `/readyz`."""
 
-    def __init__(self, settings: SettingsAdmin) -> None:
-        self._settings = settings
+    def __init__(self, settings: SettingsAdmin, neighbours: Neighbours | None) -> None:
+        self._settings, self._neighbours = settings, neighbours
         path = PagePath("/settings", self.show)
         self.page = ConsolePage("settings", "Settings", "Server", (path,))
 
@@ -75,4 +76,6 @@ class SettingsPage:
             for name, row in report["settings"].items()
             if wanted in name or wanted in row["origin"].lower()
         }
-        return View("settings/settings.html", {"settings": found, "ready": report["ready"], "search": search})
+        process = None if self._neighbours is None else self._neighbours.own_number
+        fields = {"settings": found, "ready": report["ready"], "search": search, "process": process}
+        return View("settings/settings.html", fields)

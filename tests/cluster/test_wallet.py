@@ -118,17 +118,19 @@ async def sends(processes: Sequence[ClusterProcess], count: int) -> list[Any]:
     return await asyncio.gather(*map(send, range(count)), return_exceptions=True)
 
 
-async def test_the_consoles_page_of_the_wallet_names_its_process_and_the_holder(
+async def test_pages_of_one_process_name_it_and_those_of_the_wallet_its_holder(
     pair: list[ClusterProcess],
 ) -> None:
     pages = [
-        await (await ConsoleClient(each.server).sign_in()).page(f"/console/wallet{view}")
+        await (await ConsoleClient(each.server).sign_in()).page(f"/console{view}")
         for each in pair
-        for view in ("", "/transactions", "/signatures")
+        for view in ("/wallet", "/wallet/transactions", "/wallet/signatures", "/settings")
     ]
 
     assert all(re.search(r"of process \d+ \(this one\)", page) for page in pages)
-    assert [f"The wallet is with {pair[0].url}" in page for page in pages] == [False] * 3 + [True] * 3
+    assert [f"The wallet is with {pair[0].url}" in page for page in pages] == [False] * 4 + [True] * 3 + [
+        False
+    ]
 
 
 async def test_what_an_operator_approves_at_another_process_is_signed(
