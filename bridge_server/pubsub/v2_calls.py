@@ -323,18 +323,11 @@ class IrnCalls:
         call.client, call.address, call.charged = socket.client, socket.address, paid
         call.call = key = call_key(socket.client, id_text, publications)
 
-        def done(refused: BridgeError | None) -> None:
-            socket.is_doubtful = refused is not None
-            socket.answer(id_text, refused=refused)
-            socket.sending.answers.has_answer()
-            if refused is None and call.subscribes is not None:
-                socket.sending.attach(call.subscribes)
-
-        noted: Done = done
+        done: Done = partial(socket.published, id_text, call.subscribes)
         if socket.frames is not None:
-            noted = socket.frames.following(request.method, self._in_words(socket, call, socket.frames), done)
+            done = socket.frames.following(request.method, self._in_words(socket, call, socket.frames), done)
         socket.sending.answers.pending += 1
-        if not self._remembered.begin(key, noted, now_ms):
+        if not self._remembered.begin(key, done, now_ms):
             return
         self._journal.submit(call)
         if not self._is_shared:

@@ -507,6 +507,14 @@ class IrnSocket:
                 text = v2_wire.write_error(id_text, refused)
             self._outlet.push_joined(text_frame(text))
 
+    def published(self, id_text: bytes, subscribes: Topic | None, refused: BridgeError | None) -> None:
+        """Answer a publication, and send the messages of the topic to which it subscribes, if any."""
+        self.is_doubtful = refused is not None
+        self.answer(id_text, refused=refused)
+        self.sending.answers.has_answer()
+        if refused is None and subscribes is not None:
+            self.sending.attach(subscribes)
+
     async def has_written(self) -> bool:
         """Wait until all answers have been written; returns whether they have."""
         if self._outlet is None:
