@@ -75,6 +75,12 @@ SECTIONS: dict[str, dict[str, Measure]] = {
 _SIZES = frozenset(title for title, measures in SECTIONS.items() if "sizing" in measures)
 
 
+def _checkout(directory: str) -> Path:
+    if not (Path(directory) / "bridge_server" / "__main__.py").is_file():
+        raise argparse.ArgumentTypeError(f"{directory} is no checkout: it has no package bridge_server")
+    return Path(directory).resolve()
+
+
 def parse_options() -> argparse.Namespace:
     """The options of the command line."""
     names = [name for measures in SECTIONS.values() for name in measures]
@@ -89,6 +95,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the figures of instructions there")
     parser.add_argument("--against", type=saved_figures, metavar="FILE",
         help="name rows whose median is 5 percent worse than there")  # fmt: skip
+    parser.add_argument("--beside", type=_checkout, metavar="DIRECTORY",
+        help="of start: another checkout, in turns with this one")  # fmt: skip
     parser.add_argument("--console-seconds", type=int, help="of console-browser (default 600, quick 20)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables for docs/speed.md there")
     parser.add_argument("--write-sizing", action="store_true", help="write that table to docs/operate.md")
@@ -128,6 +136,7 @@ def main() -> None:
             options.quick,
             options.console_seconds,
             options.rows,
+            options.beside,
         )
         measured_on = describe(plan.directory)
         print(f"{measured_on}\n\n{METHOD}", flush=True)
