@@ -69,6 +69,25 @@ def checked(folder: Path, text: str) -> tuple[int, str]:
         ("assert perf_counter() - started < 5", "wall's clock"),
         ("open_client(timeout_seconds=0.3)", "limit below a second"),
         ('serve(**{"webhook_timeout": 0.2})', "limit below a second"),
+        ('serve(**{"BRIDGE_STOP_SECONDS": "0.1"})', "limit below a second"),
+        ('serve("BRIDGE_STOP_SECONDS=0.1")', "limit below a second"),
+        ('serve("--stop-seconds 0.1")', "limit below a second"),
+        ('monkeypatch.setenv("BRIDGE_STOP_SECONDS", "0.1")', "limit below a second"),
+        ("serve(answer_timeout_ms=300)", "limit below a second"),
+        ("stop_seconds: float = 0.3", "limit below a second"),
+        ("stop_seconds = 1 / 2", "limit below a second"),
+        ("seconds = 2; await socket.receive(seconds / 10)", "limit below a second"),
+        ("await socket.receive(0.3)", "limit below a second"),
+        ("thread.join(0.2)", "limit below a second"),
+        ("future.result(0.2)", "limit below a second"),
+        ("process.wait(0.2)", "sleeps"),
+        ("select.select([pipe], [], [], 0.2)", "limit below a second"),
+        ("await client.get(url, timeout=ClientTimeout(total=0.3))", "limit below a second"),
+        ("async with asyncio.timeout(delay=0.2): pass", "limit below a second"),
+        ("async with asyncio.timeout_at(loop.time() + 0.2): pass", "limit below a second"),
+        ("assert time.time() < deadline", "wall's clock"),
+        ("assert time_ns() < deadline", "wall's clock"),
+        ("assert loop.time() - started < 5", "wall's clock"),
         ("await eventually(lambda: len(receiver.requests) == 3)", "counts up"),
         ("assert not outbox.dispatcher._lanes", "is private"),
         ('monkeypatch.setattr("bridge_server.outbox.dispatcher._PAGE", 7)', "is private"),
@@ -91,6 +110,9 @@ await asyncio.sleep(0)
 await asyncio.wait_for(work, 60)
 open_client(timeout_seconds=0)
 open_client(pause_seconds=0.01)
+serve(delay_ms=20, answer_timeout_ms=60_000)
+seconds = 60; await socket.receive(seconds / 10)
+print(", ".join(names), time.time(), select.select([pipe], [], []), "BRIDGE_STOP_SECONDS=60")
 with pytest.raises(AnswerTimeoutError):
     await dapp.approval(timeout=0.05)
 await eventually(lambda: len(receiver.requests) >= 3)
