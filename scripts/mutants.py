@@ -1,8 +1,8 @@
 """Breaks twenty rules of the product, one at a time in a copy, and names a test that fails for each.
 
 `scripts/mutants` runs them all; `scripts/mutants WORD` those whose name has the word. It ends with 1 if a
-broken rule is not noticed, or if the text to change no longer stands in its file; `scripts/mutants --check`,
-which scripts/check runs, looks at the texts alone.
+broken rule is not noticed, if a named test is red before a rule is broken, or if the text to change no longer
+stands in its file; `scripts/mutants --check`, which scripts/check runs, looks at the texts alone.
 """
 
 import re
@@ -10,7 +10,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import cpu_count, environ
 from pathlib import Path
@@ -134,6 +136,33 @@ def judge(mutant: Mutant) -> tuple[bool, str]:
     """Whether a test notices the broken rule, and which, or what is wrong."""
     if (complaint := misplaced(mutant)) is not None:
         return False, complaint
+    with _copied() as copy:
+        file = copy / "bridge_server" / mutant.file
+        file.write_text(file.read_text("utf-8").replace(mutant.before, mutant.after), "utf-8")
+        finished = _tested(copy, "-x", *mutant.tests.split())
+        failed = re.search(r"^FAILED (\S+)", finished.stdout, re.MULTILINE)
+        if finished.returncode == 1 and failed is not None:
+            return True, failed[1]
+        if finished.returncode == 0:
+            return False, f"{mutant.tests}: no test fails"
+        return False, (finished.stdout + finished.stderr)[-800:]
+
+
+def red_unbroken(mutants: Sequence[Mutant]) -> str | None:
+    """The complaint if a test is red while no rule is broken: it would seem to notice every rule."""
+    tests = dict.fromkeys(name for mutant in mutants for name in mutant.tests.split())
+    with _copied() as copy:
+        finished = _tested(copy, *tests)
+    if finished.returncode == 0:
+        return None
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", finished.stdout, re.MULTILINE)
+    red = ", ".join(failed) or (finished.stdout + finished.stderr)[-800:]
+    return f"these tests are red while no rule is broken, so nothing can be said about rules: {red}"
+
+
+@contextmanager
+def _copied() -> Iterator[Path]:
+    """A copy of the package and its tests, to break a rule in."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for name in ("bridge_server", "tests"):
@@ -143,28 +172,16 @@ def judge(mutant: Mutant) -> tuple[bool, str]:
             )  # fmt: skip
         for name in ("pyproject.toml", "docs", "scripts"):
             (copy / name).symlink_to(_ROOT / name)
-        file = copy / "bridge_server" / mutant.file
-        file.write_text(file.read_text("utf-8").replace(mutant.before, mutant.after), "utf-8")
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-p",
-            "no:cacheprovider",
-            *mutant.tests.split(),
-        ]
-        finished = subprocess.run(
-            command, cwd=copy, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False,
-            env={**environ, "PYTHONPATH": str(copy)},
-        )  # fmt: skip
-        failed = re.search(r"^FAILED (\S+)", finished.stdout, re.MULTILINE)
-        if finished.returncode == 1 and failed is not None:
-            return True, failed[1]
-        if finished.returncode == 0:
-            return False, f"{mutant.tests}: no test fails"
-        return False, (finished.stdout + finished.stderr)[-800:]
+        yield copy
+
+
+def _tested(copy: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """What pytest, which ran in the copy, has said."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=copy, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False,
+        env={**environ, "PYTHONPATH": str(copy)},
+    )  # fmt: skip
 
 
 def main() -> int:
@@ -174,6 +191,9 @@ def main() -> int:
         print("\n".join(complaints), end="\n" if complaints else "")
         return 1 if complaints else 0
     chosen = [mutant for mutant in MUTANTS if all(word in mutant.name for word in sys.argv[1:])]
+    if chosen and (complaint := red_unbroken(chosen)) is not None:
+        print(complaint)
+        return 1
     with ThreadPoolExecutor(cpu_count()) as pool:
         verdicts = list(pool.map(judge, chosen))
     for mutant, (is_noticed, by) in zip(chosen, verdicts, strict=True):

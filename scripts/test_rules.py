@@ -1,10 +1,10 @@
 """Finds what makes a test depend on the speed of the machine or on private names, and says what to do.
 
-Read from the source alone: a sleep (in JavaScript, too), a look at the wall's clock, a limit below a second,
-and a condition that waits for an exact number that counts up. The tables below allow what is there for a
-reason, by file; a row that is not needed any more is a fault, too. A file that uses private names of another
-module, or replaces attributes of the package, says in its docstring why no public door will do. An argument
-names a folder of tests.
+Read from the source alone: a sleep (in JavaScript, too), a look at the wall's clock, a limit below a second
+(a number, a division, or written in a text), and a condition that waits for an exact number that counts up.
+The tables below allow what is there for a reason, by file; a row that is not needed any more is a fault, too.
+A file that uses private names of another module, or replaces attributes of the package, says in its docstring
+why no public door will do. An argument names a folder of tests.
 """
 
 import ast
@@ -17,13 +17,28 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[1]
 
 _CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"}
+_DATES = {"time", "time_ns"}
+"""They say what day it is, too: only an assertion that looks at them is about a duration."""
 
 # How long somebody is patient. Pauses may be short: things happen sooner then, and no test is red for that.
 _LIMIT = re.compile(r"(^|_)(seconds|timeout|patience|heartbeat)$", re.IGNORECASE)
+_LIMIT_MS = re.compile(r"(^|_)(timeout|patience|heartbeat|limit|wait)_ms$", re.IGNORECASE)
 _PAUSE = re.compile(
     r"pause|tick|every|interval|look|retry|keep_alive|beat_|sync|report|quiet|poll", re.IGNORECASE
 )
-_POSITIONS = {"wait_for": 1, "timeout": 0, "settimeout": 0, "call_later": 0, "Stopping": 0}
+_POSITIONS = {
+    **dict.fromkeys(("timeout", "timeout_at", "settimeout", "call_later", "Stopping", "ClientTimeout"), 0),
+    **dict.fromkeys(("receive", "join", "wait", "result"), 0),
+    "wait_for": 1,
+    "select": -1,  # of a selector the only one, of the module the fourth
+}
+_KEYWORDS = {
+    "ClientTimeout": {"total", "connect", "sock_connect", "sock_read"},
+    "timeout": {"delay"},
+    "timeout_at": {"when"},
+}
+_LOW = r"0?\.\d*[1-9]\d*"
+_IN_TEXT = re.compile(rf"([A-Za-z_-]+)[= ]{_LOW}\b(?!\.)")
 _RAN_OUT = re.compile(r"Timeout|Unreachable|Cancelled")
 _SLEEP_IN_JAVASCRIPT = re.compile(r"\bsleep\(|\bsetTimeout\(resolve\b|\bwaitForTimeout\(")
 _COUNTERS = {"requests", "received", "sent", "sends", "attempts", "events", "lines", "logs", "tokens_issued"}
@@ -54,12 +69,15 @@ LIMITS = {
     "headless/test_control_api.py": "nothing listens there: the patience is to run out",
     "outbox/running.py": "requests that hang at the end are to be given up",
     "outbox/test_fairness.py": "requests that hang are to be given up; others are made again",
+    "plugin/test_runs.py": "no wallet answers: the patience is to run out",
     "pubsub/test_v2_connecting.py": "the file stays locked until the patience has run out",
     "pubsub/test_v1_waiting.py": "the file stays locked until the patience has run out",
     "storage/conftest.py": "the file stays locked until the wait has run out",
     "storage/postgres/test_failing_connections.py": "the database stays away until the wait has run out",
     "storage/postgres/test_processes.py": "a lease that is not in use is to run out",
+    "storage/test_data_directory.py": "the lock stays taken until the wait for its thread has run out",
     "support/proxies.py": "what is under way at the end is to be given up",
+    "test_scripts.py": "texts that this lint is to find fault with",
     "wallet/rig.py": "what is under way at the end is to be given up",
     "web/test_bodies.py": "the body never comes: the wait for it is to run out",
     "web/test_connections.py": "connections say nothing: their time is to run out",
@@ -105,13 +123,9 @@ def _number(node: ast.expr) -> float | None:
     return None
 
 
-def _is_low(node: ast.expr) -> bool:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return (
-            re.fullmatch(r"[1-9]\d{0,2} ?ms", node.value) is not None
-        )  # as settings of PostgreSQL are spelled
-    value = _number(node)
-    return value is not None and 0 < value < 1
+def _is_low_text(text: str) -> bool:
+    """Whether it is below a second, as in an environment, or as settings of PostgreSQL are spelled."""
+    return re.fullmatch(rf"{_LOW}|[1-9]\d{{0,2}} ?ms", text) is not None
 
 
 def _name(node: ast.expr) -> str:
@@ -122,8 +136,8 @@ def _name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _is_limit(name: str) -> bool:
-    return _LIMIT.search(name) is not None and _PAUSE.search(name) is None
+def _is_limit(name: str, pattern: re.Pattern[str] = _LIMIT) -> bool:
+    return pattern.search(name) is not None and _PAUSE.search(name) is None
 
 
 class _Reader(ast.NodeVisitor):
@@ -133,6 +147,7 @@ class _Reader(ast.NodeVisitor):
         self.file = file
         self.faults: list[Fault] = []
         self._functions = {node.name: node for node in ast.walk(module) if isinstance(node, _FUNCTIONS)}
+        self._numbers: dict[str, float] = {}
         self.visit(module)
 
     def _add(self, rule: str, node: ast.expr | ast.stmt) -> None:
@@ -154,16 +169,36 @@ class _Reader(ast.NodeVisitor):
             self._add("sleep", node)
         if name in _CLOCKS:
             self._add("clock", node)
-        limits = [each.value for each in node.keywords if each.arg and _is_limit(each.arg)]
-        if len(arguments) > _POSITIONS.get(name, len(arguments)):
-            limits.append(arguments[_POSITIONS[name]])
-        if name in ("setattr", "setitem") and len(arguments) > 1 and _is_limit(_name(arguments[-2])):
-            limits.append(arguments[-1])
-        if any(map(_is_low, limits)):
+        named = [(each.arg, each.value) for each in node.keywords if each.arg]
+        if name in ("setattr", "setitem", "setenv") and len(arguments) > 1:
+            named.append((_name(arguments[-2]), arguments[-1]))
+        limits = arguments[_POSITIONS[name] :][:1] if name in _POSITIONS else []
+        limits += [value for each, value in named if each in _KEYWORDS.get(name, ())]
+        if any(map(self._is_low, limits)) or any(self._is_low_limit(*each) for each in named):
             self._add("sleep" if name == "wait" else "limit", node)
         if name in ("eventually", "soon", "until") and arguments and self._may_pass_by(arguments[0]):
             self._add("passing", node)
         self.generic_visit(node)
+
+    def _value(self, node: ast.expr) -> float | None:
+        """A number, the one that a name was last given, or one by another; None if it is not known."""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            left, right = self._value(node.left), self._value(node.right)
+            return left / right if left is not None and right else None
+        return self._numbers.get(node.id) if isinstance(node, ast.Name) else _number(node)
+
+    def _is_low(self, node: ast.expr, least: float = 1) -> bool:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return _is_low_text(node.value)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):  # a moment: now, and so long
+            return self._is_low(node.right, least)
+        value = self._value(node)
+        return value is not None and 0 < value < least
+
+    def _is_low_limit(self, name: str, value: ast.expr) -> bool:
+        if _is_limit(name, _LIMIT_MS):
+            return self._is_low(value, 1_000)
+        return _is_limit(name) and self._is_low(value)
 
     def _may_pass_by(self, condition: ast.expr) -> bool:
         named = self._functions.get(_name(condition))
@@ -177,30 +212,52 @@ class _Reader(ast.NodeVisitor):
         return False
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """A name means the function that was defined last before it is used."""
+        """A name means what was defined last before it is used: a function, or a number of this one."""
         self._functions[node.name] = node
+        outside = dict(self._numbers)
         self.generic_visit(node)
+        self._numbers = outside
 
     def visit_arguments(self, node: ast.arguments) -> None:
         """A limit that is the default of a parameter."""
         named = [*node.posonlyargs, *node.args]
         defaults = zip(reversed(named), reversed(node.defaults), strict=False)
         for parameter, value in (*defaults, *zip(node.kwonlyargs, node.kw_defaults, strict=True)):
-            if value and _is_limit(parameter.arg) and _is_low(value):
+            if value and self._is_low_limit(parameter.arg, value):
                 self._add("limit", value)
 
     def visit_Assign(self, node: ast.Assign) -> None:
         """A limit that has a name."""
-        if _is_low(node.value) and any(_is_limit(_name(target)) for target in node.targets):
+        names = [_name(target) for target in node.targets]
+        if any(self._is_low_limit(name, node.value) for name in names):
+            self._add("limit", node)
+        self._numbers |= dict.fromkeys(names, self._value(node.value) or 0)  # 0 for what is not known
+        self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """A limit that is a field, or has a name and a type."""
+        if node.value and self._is_low_limit(_name(node.target), node.value):
             self._add("limit", node)
         self.generic_visit(node)
 
     def visit_Dict(self, node: ast.Dict) -> None:
         """A limit among settings."""
-        if any(
-            key and _is_limit(_name(key)) and _is_low(node.values[at]) for at, key in enumerate(node.keys)
-        ):
+        if any(key and self._is_low_limit(_name(key), node.values[at]) for at, key in enumerate(node.keys)):
             self._add("limit", node)
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        """A limit that is written in a text: an environment, or an option of a command."""
+        found = _IN_TEXT.findall(node.value) if isinstance(node.value, str) else []
+        if any(_is_limit(name.replace("-", "_")) for name in found):
+            self._add("limit", node)
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        """A look at the clock to hold it against something."""
+        calls = [each for each in ast.walk(node.test) if isinstance(each, ast.Call)]
+        for each in calls:
+            if _name(each.func) in _DATES:
+                self._add("clock", each)
         self.generic_visit(node)
 
     visit_AsyncWith = visit_With  # noqa: N815 - ast's own name

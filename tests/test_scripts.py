@@ -1,9 +1,11 @@
-"""The scripts that run the tests: all of them on every processor, a path in one process, all many times."""
+"""The scripts: those that run the tests, the lint of tests, the locked versions, and the benchmark."""
 
+import os
 import subprocess
 import sys
 from configparser import ConfigParser
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 from packaging.requirements import Requirement
@@ -67,6 +69,25 @@ def checked(folder: Path, text: str) -> tuple[int, str]:
         ("assert perf_counter() - started < 5", "wall's clock"),
         ("open_client(timeout_seconds=0.3)", "limit below a second"),
         ('serve(**{"webhook_timeout": 0.2})', "limit below a second"),
+        ('serve(**{"BRIDGE_STOP_SECONDS": "0.1"})', "limit below a second"),
+        ('serve("BRIDGE_STOP_SECONDS=0.1")', "limit below a second"),
+        ('serve("--stop-seconds 0.1")', "limit below a second"),
+        ('monkeypatch.setenv("BRIDGE_STOP_SECONDS", "0.1")', "limit below a second"),
+        ("serve(answer_timeout_ms=300)", "limit below a second"),
+        ("stop_seconds: float = 0.3", "limit below a second"),
+        ("stop_seconds = 1 / 2", "limit below a second"),
+        ("seconds = 2; await socket.receive(seconds / 10)", "limit below a second"),
+        ("await socket.receive(0.3)", "limit below a second"),
+        ("thread.join(0.2)", "limit below a second"),
+        ("future.result(0.2)", "limit below a second"),
+        ("process.wait(0.2)", "sleeps"),
+        ("select.select([pipe], [], [], 0.2)", "limit below a second"),
+        ("await client.get(url, timeout=ClientTimeout(total=0.3))", "limit below a second"),
+        ("async with asyncio.timeout(delay=0.2): pass", "limit below a second"),
+        ("async with asyncio.timeout_at(loop.time() + 0.2): pass", "limit below a second"),
+        ("assert time.time() < deadline", "wall's clock"),
+        ("assert time_ns() < deadline", "wall's clock"),
+        ("assert loop.time() - started < 5", "wall's clock"),
         ("await eventually(lambda: len(receiver.requests) == 3)", "counts up"),
         ("assert not outbox.dispatcher._lanes", "is private"),
         ('monkeypatch.setattr("bridge_server.outbox.dispatcher._PAGE", 7)', "is private"),
@@ -89,6 +110,9 @@ await asyncio.sleep(0)
 await asyncio.wait_for(work, 60)
 open_client(timeout_seconds=0)
 open_client(pause_seconds=0.01)
+serve(delay_ms=20, answer_timeout_ms=60_000)
+seconds = 60; await socket.receive(seconds / 10)
+print(", ".join(names), time.time(), select.select([pipe], [], []), "BRIDGE_STOP_SECONDS=60")
 with pytest.raises(AnswerTimeoutError):
     await dapp.approval(timeout=0.05)
 await eventually(lambda: len(receiver.requests) >= 3)
@@ -160,3 +184,66 @@ def test_every_requirement_is_locked_in_a_version_that_serves() -> None:
     (shared,) = [each for each in requirements if each.name == "pycryptodome"]
     for version in ("3.21.0", "3.24.1", "4.0.0"):
         assert shared.specifier.contains(version), "others pin versions as old as this"
+
+
+# The benchmark compares with figures that were saved.
+
+
+def bench(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """The benchmark of instructions where no valgrind is found, so that each run ends at once."""
+    command = [sys.executable, str(SCRIPTS / "bench.py"), "--quick", "--only", "instructions", *options]
+    environment = {**os.environ, "PATH": str(folder)}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False, timeout=60
+    )
+
+
+@each_row(
+    ("options", "runs"),
+    [
+        ([], 1),
+        (["--against", "saved"], 3),
+        (["--save", "new"], 3),
+        (["--against", "saved", "--runs", "2"], 2),
+    ],
+)
+def test_a_comparison_is_of_three_runs_unless_runs_are_given(
+    tmp_path: Path, options: list[str], runs: int
+) -> None:
+    (tmp_path / "saved").write_text('{"get-204": {"real_thousand": [148.0]}}')
+
+    assert bench(tmp_path, *options).stderr.count("measuring instructions") == runs
+
+
+@each_row("text", [None, "not JSON", '{"get-204": 148.0}'])
+def test_a_file_of_figures_that_cannot_be_read_is_told_before_anything_is_measured(
+    tmp_path: Path, text: str | None
+) -> None:
+    if text is not None:
+        (tmp_path / "saved").write_text(text)
+
+    finished = bench(tmp_path, "--against", "saved")
+
+    assert finished.returncode == 2
+    assert "--against: saved cannot be read" in finished.stderr
+    assert "measuring" not in finished.stderr
+
+
+def test_a_figure_that_was_not_saved_is_new_and_only_a_higher_median_is_worse() -> None:
+    report = run_path(str(SCRIPTS / "bench" / "report.py"))
+    saved = {"get-204": {"bare_thousand": 1.0, "real_thousand": 100.0, "exempt_thousand": 100.0}}
+    figures = {
+        "bare_thousand": [9.0],
+        "real_thousand": [104.0, 106.0, 300.0],
+        "exempt_thousand": [104.0, 90.0, 300.0],
+        "watched_thousand": [7.0],
+    }
+    rows = [report["Row"]("get-204", figures), report["Row"]("get-200", {"real_thousand": [1.0]})]
+
+    worse, new = report["compared"](saved, rows)
+
+    assert worse == ["get-204 is worse: real_thousand 106.0, before 100.0"]
+    assert new == [
+        "get-204 is new: watched_thousand 7.0, which the file lacks",
+        "get-200 is new: real_thousand 1.0, which the file lacks",
+    ]

@@ -22,7 +22,7 @@ from plan import Plan
 from postgres_writes import measure_postgres_writes
 from processes import MeasurementError
 from pushes import measure_pushes
-from report import Row, merged, save, table, worse_than
+from report import Row, compared, merged, save, saved_figures, table
 from requests_cost import SCENARIOS, measure_scenario
 from signing import TASKS, measure_signing
 from sizing import measure_sizing, write_page
@@ -75,6 +75,12 @@ SECTIONS: dict[str, dict[str, Measure]] = {
 _SIZES = frozenset(title for title, measures in SECTIONS.items() if "sizing" in measures)
 
 
+def _checkout(directory: str) -> Path:
+    if not (Path(directory) / "bridge_server" / "__main__.py").is_file():
+        raise argparse.ArgumentTypeError(f"{directory} is no checkout: it has no package bridge_server")
+    return Path(directory).resolve()
+
+
 def parse_options() -> argparse.Namespace:
     """The options of the command line."""
     names = [name for measures in SECTIONS.values() for name in measures]
@@ -82,11 +88,15 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer, shorter, smaller: a first impression")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"of: {', '.join(names)}")
     parser.add_argument("--rounds", type=int, help="alternations (default 5, quick 3)")
-    parser.add_argument("--runs", type=int, default=1, help="do all of it so often: least and greatest")
+    parser.add_argument("--runs", type=int,
+        help="do all of it so often: least and greatest (default 1, with --save or --against 3)")  # fmt: skip
     parser.add_argument("--rows", nargs="+", choices=[each.name for each in ROWS], metavar="NAME",
         help=f"of instructions: {', '.join(each.name for each in ROWS)}")  # fmt: skip
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the figures of instructions there")
-    parser.add_argument("--against", type=Path, metavar="FILE", help="name rows 5 percent worse than there")
+    parser.add_argument("--against", type=saved_figures, metavar="FILE",
+        help="name rows whose median is 5 percent worse than there")  # fmt: skip
+    parser.add_argument("--beside", type=_checkout, metavar="DIRECTORY",
+        help="of start: another checkout, in turns with this one")  # fmt: skip
     parser.add_argument("--console-seconds", type=int, help="of console-browser (default 600, quick 20)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables for docs/speed.md there")
     parser.add_argument("--write-sizing", action="store_true", help="write that table to docs/operate.md")
@@ -126,10 +136,12 @@ def main() -> None:
             options.quick,
             options.console_seconds,
             options.rows,
+            options.beside,
         )
         measured_on = describe(plan.directory)
         print(f"{measured_on}\n\n{METHOD}", flush=True)
-        sections = list(run(plan, options.only, max(1, options.runs)))
+        usual_runs = 3 if options.save or options.against is not None else 1
+        sections = list(run(plan, options.only, max(1, options.runs or usual_runs)))
     if options.write_sizing:
         sizes = [table(title, rows) for title, rows in sections if title in _SIZES]
         write_page(measured_on, "\n\n".join(sizes))
@@ -139,8 +151,8 @@ def main() -> None:
     counted = [row for title, rows in sections if title == _INSTRUCTIONS for row in rows]
     if options.save:
         save(options.save, counted)
-    worse = worse_than(options.against, counted) if options.against else []
-    print("\n".join(worse))
+    worse, new = ([], []) if options.against is None else compared(options.against, counted)
+    print("\n".join([*worse, *new]))
     if worse or any(row.failure for _, rows in sections for row in rows):
         sys.exit(1)
 

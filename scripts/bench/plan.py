@@ -17,6 +17,8 @@ class Plan:
     console_seconds: int | None = None
     rows: Sequence[str] | None = None
     """The rows of `instructions` to measure; None for all."""
+    beside: Path | None = None
+    """Another checkout, which `start` measures in turns with this one."""
 
     @property
     def seconds(self) -> int:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-_REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[2]
 _START_SECONDS = 20.0
 _STOP_SECONDS = 15.0
 _IDLE_SHARE = 0.05
@@ -35,6 +35,11 @@ class Running:
         clock's number is what clock_getcpuclockid(3) would give.
         """
         return time.clock_gettime_ns(~self.pid << 3 | 2)
+
+    def ended_children_cpu_seconds(self) -> float:
+        """CPU time, user and system, of the processes that it started and waited for."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
@@ -135,7 +140,7 @@ def _child_environment(extra: Mapping[str, str]) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("BRIDGE_") and name != "PYTHONDONTWRITEBYTECODE"
     }
-    return {**inherited, "PYTHONPATH": str(_REPOSITORY), **extra}
+    return {**inherited, "PYTHONPATH": str(REPOSITORY), **extra}
 
 
 def _when_ready(process: "subprocess.Popen[bytes]", ready: Path, log: Path, start_seconds: float) -> Running:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from argparse import ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,16 +81,28 @@ def save(file: Path, rows: Sequence[Row]) -> None:
     file.write_text(json.dumps({one.name: one.figures for one in rows}, indent=1) + "\n")
 
 
-def worse_than(file: Path, rows: Sequence[Row]) -> list[str]:
-    """A sentence for each of the server's own figures whose median is 5 percent above that in the file."""
-    saved: Mapping[str, Figures] = {
-        name: {figure: median(values) for figure, values in figures.items()}
-        for name, figures in json.loads(file.read_text("utf-8")).items()
-    }
-    return [
-        f"{one.name} is worse: {figure} {median(values):,.1f}, before {before:,.1f}"
-        for one in rows
-        for figure, values in one.figures.items()
-        if not figure.startswith(_OF_OTHERS)
-        and (before := saved.get(one.name, {}).get(figure, math.inf)) * _WORSE < median(values)
-    ]
+def saved_figures(file: str) -> Mapping[str, Figures]:
+    """The medians of the figures that `save` wrote, by row, for an option of the command line."""
+    try:
+        rows = json.loads(Path(file).read_text("utf-8"))
+        return {
+            name: {figure: float(median(values)) for figure, values in figures.items()}
+            for name, figures in rows.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise ArgumentTypeError(f"{file} cannot be read as what --save writes: {error}") from error
+
+
+def compared(saved: Mapping[str, Figures], rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """Sentences on the server's own figures: medians 5 percent above the saved ones; what was not saved."""
+    worse, new = [], []
+    for one in rows:
+        for figure, values in one.figures.items():
+            if figure.startswith(_OF_OTHERS):
+                continue
+            now, before = median(values), saved.get(one.name, {}).get(figure)
+            if before is None:
+                new.append(f"{one.name} is new: {figure} {now:,.1f}, which the file lacks")
+            elif before * _WORSE < now:
+                worse.append(f"{one.name} is worse: {figure} {now:,.1f}, before {before:,.1f}")
+    return worse, new
