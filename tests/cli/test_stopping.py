@@ -1,6 +1,7 @@
 """SIGTERM, SIGINT and SIGHUP: who waits is answered, what is under way ends, and settings are read again.
 
-White-box: no request keeps a thread of the server busy for an hour, so a program of its own does.
+White-box: no request keeps a thread of the server busy for an hour, so a program of its own does. How long a
+stopping server waits for bodies has no setting.
 """
 
 import asyncio
@@ -42,6 +43,14 @@ async def serve_busily(*arguments):
     await serve_calmly(*arguments)
 
 serving._serve = serve_busily
+main()
+"""
+_PATIENT_PROGRAM = """
+from bridge_server.cli.main import main
+from bridge_server.web import open_connections
+
+open_connections.Connections.bodies_received.__defaults__ = (3600.0,)
+open_connections._LAST_CALL_SECONDS = 3600.0
 main()
 """
 _SIGNALLED_PROGRAM = """
@@ -100,6 +109,18 @@ async def connected(server: RunningServer) -> Streams:
     return await asyncio.open_connection(url.host, url.port)
 
 
+async def refuses(server: RunningServer) -> bool:
+    """Whether the server takes no new connection."""
+    try:
+        _, writer = await connected(server)
+    except ConnectionRefusedError:
+        return True
+    except ConnectionResetError:  # it was in the queue as the server closed its socket
+        return False
+    writer.close()
+    return False
+
+
 @asynccontextmanager
 async def half_sent(server: RunningServer, text: str) -> AsyncIterator[Streams]:
     """A connection on which somebody begins a request and then falls silent."""
@@ -126,45 +147,50 @@ async def test_every_long_poll_is_answered(
     assert "Traceback" not in watched.err_file.read_text("utf-8")
 
 
-async def test_a_body_that_comes_soon_is_taken_and_half_sent_requests_keep_nobody(
-    watched: WatchedServer, server: RunningServer
-) -> None:
-    async def refuses() -> bool:
-        try:
-            _, writer = await connected(server)
-        except ConnectionRefusedError:
-            return True
-        except ConnectionResetError:  # it was in the queue as the server closed its socket
-            return False
-        writer.close()
-        return False
+_BODY = b'{"encryptionPayload":"' + b"x" * 60_000 + b'"}'
+_HEAD = f"HTTP/1.1\r\nHost: bridge\r\nExpect: 100-continue\r\nContent-Length: {len(_BODY)}\r\n\r\n"
+_GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""The answer to the head of a request, which the server has read then."""
 
-    silent, soon = await server.open_session(), await server.open_session()
-    body = b'{"encryptionPayload":"' + b"x" * 60_000 + b'"}'
-    head = f"HTTP/1.1\r\nHost: bridge\r\nContent-Length: {len(body)}\r\n"
-    async with (
-        half_sent(server, "GET /hello HT"),
-        half_sent(server, f"PUT /session/{silent} {head}"),
-        half_sent(server, f'PUT /session/{silent} {head}\r\n{{"encryptionPayload":') as (answer, _),
-        half_sent(server, ""),
-        half_sent(server, f"PUT /session/{soon} {head}\r\n{{") as (reader, writer),
-    ):
-        polling = asyncio.create_task(poll(server, f"/session/{silent}"))
-        await until_waiting(server, 1)
-        stopping = asyncio.create_task(asyncio.to_thread(watched.stop, signal.SIGTERM))
-        assert (await polling)[0] == 204  # it did not wait for the body
-        await eventually(refuses)
-        writer.write(body[1:])
-        taken, refused = await reader.read(), await answer.read()
-        assert await stopping == 0
+
+async def test_a_body_that_comes_once_the_server_stops_is_taken(tmp_path: Path) -> None:
+    with watched_server(tmp_path, program=_PATIENT_PROGRAM) as watched:
+        async with reached(watched) as server:
+            session_id = await server.open_session()
+            async with half_sent(server, f"PUT /session/{session_id} {_HEAD}{{") as (reader, writer):
+                assert await reader.readexactly(len(_GO_ON)) == _GO_ON
+                stopping = asyncio.create_task(asyncio.to_thread(watched.stop, signal.SIGTERM))
+                await eventually(partial(refuses, server))
+                writer.write(_BODY[1:])
+                taken = await reader.read()
+                assert await stopping == 0
 
     assert taken.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\nConnection: close\r\n" in taken
+    assert "Traceback" not in watched.err_file.read_text("utf-8")
+    assert server.rows("SELECT session_id, length(payload) FROM sessions") == [(session_id, 60_002)]
+
+
+async def test_half_sent_requests_keep_nobody(watched: WatchedServer, server: RunningServer) -> None:
+    session_id = await server.open_session()
+    async with (
+        half_sent(server, "GET /hello HT"),
+        half_sent(server, f"PUT /session/{session_id} {_HEAD}"),
+        half_sent(server, f'PUT /session/{session_id} {_HEAD}{{"encryptionPayload":') as (reader, _),
+        half_sent(server, ""),
+    ):
+        assert await reader.readexactly(len(_GO_ON)) == _GO_ON
+        polling = asyncio.create_task(poll(server, f"/session/{session_id}"))
+        await until_waiting(server, 1)
+        assert await asyncio.to_thread(watched.stop, signal.SIGTERM) == 0
+        assert (await polling)[0] == 204  # it did not wait for the body
+        refused = await reader.read()
+
     assert refused.startswith(b"HTTP/1.1 503 ")
     assert b"\r\nRetry-After: 1\r\n" in refused
-    assert all(b"\r\nConnection: close\r\n" in each for each in (taken, refused))
+    assert b"\r\nConnection: close\r\n" in refused
     assert "Traceback" not in watched.err_file.read_text("utf-8")
-    lengths = server.rows("SELECT session_id, length(payload) FROM sessions")
-    assert dict(lengths) == {silent: None, soon: 60_002}
+    assert server.rows("SELECT payload FROM sessions") == [(None,)]
 
 
 async def test_it_stops_whatever_clients_do(watched: WatchedServer, server: RunningServer) -> None:

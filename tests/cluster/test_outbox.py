@@ -17,7 +17,7 @@ from tests.support.webhook_receiver import WebhookReceiver, hang, status
 
 pytestmark = needs_postgres
 
-# With these a lease is 15 seconds long, and two busy cores have 5 to answer a webhook.
+# With these a lease is 15 seconds long. A message that is answered later than after 5 comes again.
 SETTINGS: dict[str, Any] = {
     **UNBOUNDED,
     "allow_private_webhooks": True,
@@ -102,14 +102,15 @@ async def test_a_process_that_was_frozen_past_its_lease_sends_nothing_that_anoth
         session_id = await watched_and_hanging(frozen, receiver)
         os.kill(frozen.pid, signal.SIGSTOP)
         try:
-            unanswered = ids(receiver)
             receiver.otherwise = status(200)
             await until_found(wire, 0, OWED, within_seconds=TAKEN_OVER_SECONDS)
+            sent = ids(receiver)
         finally:
             os.kill(frozen.pid, signal.SIGCONT)
 
         await post_calls([frozen], session_id, 1)  # it is at work again
         await post_calls([other], session_id, 1)
         await until_found(wire, 0, OWED)
-    assert len(ids(receiver)) == 22
-    assert ids(receiver) - unanswered == Counter(dict.fromkeys(ids(receiver), 1))
+    assert len(sent) == 20
+    later = ids(receiver) - sent
+    assert (len(later), set(later) & set(sent)) == (2, set())

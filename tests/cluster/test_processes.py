@@ -139,13 +139,17 @@ class Family(ForkedServerProcess):
 
     @property
     def ended(self) -> int:
-        """How many processes have ended, by the whole log: each signal writes a line."""
-        return (self.data_dir.parent / "data.log").read_text("utf-8").count("process_ended")
+        """How many processes have ended: each writes a line."""
+        return self.log().count("process_ended")
 
     @property
     def children(self) -> set[int]:
         pid = self.process.pid
         return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()}
+
+    def log(self) -> str:
+        """The whole log, and not the last part of it: tests read on from where it ended before."""
+        return (self.data_dir.parent / "data.log").read_text("utf-8")
 
     def write(self, token: str = "token", text: str = "") -> None:
         """Write the file of settings: an admin token, and other lines."""

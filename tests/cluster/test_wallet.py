@@ -58,6 +58,7 @@ async def pair(
     own = [{}, {"holds_wallet": False, "dev_accounts": False}]
     async with processes_over(url, folder, own=own, **settings(shared_node, console=True)) as pair:
         await held_by(pair[0])
+        await answered(*pair)
         yield pair
 
 
@@ -139,6 +140,7 @@ async def test_what_an_operator_approves_at_another_process_is_signed(
     approving = settings(node, approve="queue", admin_token=ADMIN_TOKEN, admin_wallet=True)
     async with processes_over(url, tmp_path, **approving) as (holder, other):
         await held_by(holder)
+        await answered(holder, other)
         asking = asyncio.create_task(client(other).call("personal_sign", "0x68656c6c6f", DEVELOPMENT_ADDRESS))
         admin = AdminClient(other.server)
 
@@ -158,6 +160,7 @@ async def test_another_process_takes_the_wallet_of_a_killed_or_frozen_one_over(
 ) -> None:
     async with processes_over(url, tmp_path, **settings(node)) as (first, other):
         await held_by(first)
+        await answered(first, other)
 
         sending = asyncio.create_task(sends([first, other], SENDS))
         await node.asked("eth_sendRawTransaction", SENDS // 5)
@@ -186,6 +189,7 @@ async def test_sends_of_one_account_have_one_nonce_each_also_after_the_connectio
 ) -> None:
     async with processes_over(url, tmp_path, **settings(node)) as pair:
         await held_by(pair[0])
+        await answered(*pair)
         hashes = await sends(pair, SENDS)
 
         epoch = await wire.fetchval("SELECT epoch FROM roles WHERE name = 'wallet'")

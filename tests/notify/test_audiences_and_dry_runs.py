@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from tests.support.project import (
     project_with_subscribers,
 )
 from tests.support.server import RunningServer, running_server, server_process
+from tests.support.waiting import eventually, turns
 
 A, B, C = accounts(3)
 DRY_RUN = "?dry_run=1"
@@ -130,11 +132,16 @@ async def test_a_server_that_is_killed_on_a_walk_sends_to_everybody_once(tmp_pat
                 assert response.status == 200
                 return await response.json()
 
+        def is_stored(page: int) -> bool:
+            """Whether something beyond so many pages is."""
+            with database_of(settings) as database:
+                return bool(database.execute(_DELIVERED)[0][0] > 500 * page)
+
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as client:
             for call in range(12):
                 answering = asyncio.create_task(answer_of_one_call())
-                if call % 3 == 0:  # the server dies with the call on its way
-                    await asyncio.wait([answering], timeout=0.01 * (call % 4))
+                if call % 3 == 0:  # the server dies with the call on its way, or once some of it is stored
+                    await (eventually(partial(is_stored, call // 3)) if call % 2 else turns())
                     process.kill()
                     await asyncio.gather(answering, return_exceptions=True)
                     process.start()

@@ -24,8 +24,9 @@ from tests.support.engines import database_kept, settings_over
 from tests.support.waiting import eventually
 
 OPEN = SenderSettings(
-    timeout_seconds=20, signing_secret=None, allow_private=True, user_agent="Bridge-Server/1"
+    timeout_seconds=120, signing_secret=None, allow_private=True, user_agent="Bridge-Server/1"
 )
+"""A receiver that hangs is given up later than any test waits, unless the test moves the time."""
 
 HOOK = Purpose("hook")
 

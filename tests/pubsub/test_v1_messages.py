@@ -26,7 +26,7 @@ from bridge_server.web.sockets import Socket
 from tests.pubsub.conftest import Connect
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
-from tests.support.socket_client import connected, spelled
+from tests.support.socket_client import PATIENCE_SECONDS, connected, spelled
 
 
 async def test_every_subscriber_at_any_path_receives_a_message_once(connect: Connect) -> None:
@@ -54,7 +54,7 @@ async def test_a_message_comes_as_the_published_clients_write_it(connect: Connec
         '{"type": "pub", "payload": "\\u00e9\\"", "extra": {"topic": 1}, "topic": "topic"}'
     )
 
-    text = (await wallet.socket.receive(10)).data
+    text = (await wallet.socket.receive(PATIENCE_SECONDS)).data
     assert text == '{"topic":"topic","type":"pub","payload":"é\\"","silent":false}'
 
 
@@ -229,7 +229,7 @@ async def test_any_frame_is_accepted_or_closes_the_socket_with_a_code(
     async with connected(server.client, server.url) as socket:
         await socket.socket.send_frame(frame, WSMsgType.TEXT)
         await socket.socket.ping(b"still there?")
-        message = await socket.socket.receive(10)
+        message = await socket.socket.receive(PATIENCE_SECONDS)
 
         if message.type is WSMsgType.CLOSE:
             assert message.data in (1007, 1008)

@@ -146,12 +146,12 @@ async def test_a_client_that_disconnects_is_forgotten(poll: Poll) -> None:
 
 
 async def test_a_stopping_server_answers_waiting_polls_as_if_their_time_were_over(tmp_path: Path) -> None:
-    async with aiohttp.ClientSession() as client, asyncio.timeout(24):
-        async with running_server(tmp_path, metrics_token=METRICS_TOKEN) as server:
+    async with aiohttp.ClientSession() as client:
+        async with running_server(tmp_path, metrics_token=METRICS_TOKEN, max_wait=300) as server:
             polls = [await make(BridgeClient(server)) for make in POLLS.values()]
             beside = replace(server, client=client)  # which outlives the server
             waiting = [
-                asyncio.create_task(BridgeClient(beside).get(poll.path, {"Prefer": "wait=25"}))
+                asyncio.create_task(BridgeClient(beside).get(poll.path, {"Prefer": "wait=300"}))
                 for poll in polls
             ]
             await until_waiting(server, len(polls))

@@ -5,7 +5,7 @@ import fcntl
 import os
 from pathlib import Path
 from stat import S_IMODE, S_ISDIR
-from threading import Thread
+from threading import Event, Thread
 from time import monotonic, sleep
 
 import pytest
@@ -53,8 +53,17 @@ async def test_a_server_in_an_open_directory_says_that_it_is_private_now(open_di
 
 
 @each_row("name", [".", "lock"])
-def test_a_command_that_looks_for_a_server_lets_one_start(tmp_path: Path, name: str) -> None:
-    starts = []
+def test_a_command_that_looks_for_a_server_lets_one_start(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts, flock, is_refused = [], fcntl.flock, Event()
+
+    def flock_that_says_so(descriptor: int, operation: int) -> None:
+        try:
+            flock(descriptor, operation)
+        except BlockingIOError:
+            is_refused.set()
+            raise
 
     def start() -> None:
         with held(tmp_path):
@@ -63,11 +72,12 @@ def test_a_command_that_looks_for_a_server_lets_one_start(tmp_path: Path, name: 
     start()
     look = os.open(tmp_path / name, os.O_RDONLY)
     fcntl.flock(look, fcntl.LOCK_SH)
+    monkeypatch.setattr(fcntl, "flock", flock_that_says_so)
     server = Thread(target=start)
     server.start()
-    server.join(0.05)  # it waits for the lock
+    assert is_refused.wait(60)
     os.close(look)
-    server.join(30)
+    server.join(60)
     assert starts == [True, True]
 
 

@@ -25,7 +25,7 @@ import pytest
 from _pytest.config import create_terminal_writer
 from _pytest.reports import TestReport
 
-from tests.support.programs import WORKER
+from tests.support.programs import WORKER, WORKER_COUNT
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -104,6 +104,7 @@ class _Run:
             for connection in (ours, *self._workers):
                 connection.close()
             os.environ[WORKER] = f"gw{number}"
+            os.environ[WORKER_COUNT] = str(self._session.config.getoption("--workers"))
             _work(self._session, theirs)
         theirs.close()
         self._workers[ours] = _Worker(number, pid)

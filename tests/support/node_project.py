@@ -99,7 +99,8 @@ async def run_console_specifications(
     facts = {}
     for specification, server in servers.items():
         browser = await ConsoleClient(server).sign_in()
-        facts[specification.name] = {"url": server.url, "cookie": browser.cookie["Cookie"]}
+        cookie, token = browser.cookie["Cookie"], server.test_token
+        facts[specification.name] = {"url": server.url, "cookie": cookie, "testToken": token}
     window = (ROOT / "tests/console/browser/window.js").read_text("utf-8")
     beside = {"window.js": window, "servers.json": orjson.dumps(facts).decode(), **(files or {})}
     return await asyncio.to_thread(run_specification, folder, *servers, files=beside, environment=environment)

@@ -222,14 +222,15 @@ def shown_at_terminal(*arguments: str | Path, environment: Mapping[str, str] | N
 WORKER = "PYTEST_XDIST_WORKER"
 """In the environment, a worker's name as xdist has it: fixtures of the kit and ports of tests go by it."""
 
-_FIRST, _COUNT = 20_000, 600  # below the ports that the system hands out to other tests and servers
+WORKER_COUNT = "PYTEST_XDIST_WORKER_COUNT"
+_PORTS = range(20_000, 32_000)  # below those that the system hands out to other tests and servers
 
 
 def free_ports(number: int) -> list[int]:
     """So many free ports of 127.0.0.1, of this worker alone; none comes twice before all have been tried."""
-    worker = int(os.environ.get(WORKER, "gw0").removeprefix("gw")) % 16
+    worker, workers = int(os.environ.get(WORKER, "gw0")[2:]), int(os.environ.get(WORKER_COUNT, "1"))
     found: list[int] = []
-    for port in islice(_ports_of(worker), _COUNT):
+    for port in islice(_ports_of(worker, workers), len(_PORTS) // workers):
         with closing(socket.socket()) as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             found.append(port)
@@ -239,7 +240,7 @@ def free_ports(number: int) -> list[int]:
 
 
 @cache
-def _ports_of(worker: int) -> Iterator[int]:
+def _ports_of(worker: int, workers: int) -> Iterator[int]:
     """The worker's ports in an order by chance, without end."""
-    first = _FIRST + _COUNT * worker
-    return cycle(random.sample(range(first, first + _COUNT), _COUNT))
+    own = _PORTS[worker::workers]
+    return cycle(random.sample(own, len(own)))

@@ -86,13 +86,13 @@ async def test_refusals_are_a_line_a_minute(monkeypatch: pytest.MonkeyPatch, pas
                 open_from(stack, server, SOMEBODY, 1)
                 await server.until(lambda connections: connections.open == 1)
                 open_from(stack, server, SOMEBODY, 20)
-                await server.until(lambda connections: connections.refused == 20)
+                await server.until(lambda connections: connections.refused >= 20)
                 assert lines == []
                 await pass_time(30)
                 assert [line["connections"] for line in lines] == [20]
 
                 open_from(stack, server, SOMEBODY, 20)
-                await server.until(lambda connections: connections.refused == 40)
+                await server.until(lambda connections: connections.refused >= 40)
                 assert len(lines) == 1
                 await pass_time(60)
                 assert [line["connections"] for line in lines] == [20, 20]

@@ -9,7 +9,7 @@ export { expectNoFault } from './page_check.js'
 
 const servers = JSON.parse(readFileSync(new URL('./servers.json', import.meta.url), 'utf8'))
 
-/** The server of the running test: its `url`, and the `cookie` of a session. */
+/** The server of the running test: its `url`, the `cookie` of a session, and the `testToken` of test mode. */
 export const server = () => servers[basename(test.info().file)]
 
 /** The session of this page's context, and the page of this path, if there is one. */

@@ -119,8 +119,8 @@ async def test_an_event_is_heard_in_another_process_and_no_gap(writer: Process, 
 async def test_many_events_are_one(writer: Process, reader: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcing, "_MOST_EVENTS", 10)
     await writer.touch(*(("session", str(number)) for number in range(11)))
-    await eventually(lambda: reader.gaps == 1)
-    assert reader.heard == []
+    await eventually(lambda: reader.gaps >= 1)
+    assert (reader.gaps, reader.heard) == (1, [])
 
 
 async def test_unreadable_announcements_mean_everything(reader: Process, writer: Process) -> None:
@@ -135,8 +135,9 @@ async def test_unreadable_announcements_mean_everything(reader: Process, writer:
 
         announcements = [f"[{number},0,0,1,{events}]" for events in unreadable]
         for before, payload in enumerate(["", '"*"', "[1,2]", *announcements]):
+            assert reader.gaps == before
             await wire.execute("SELECT pg_notify($1, $2)", announcing.CHANNEL, payload)
-            await eventually(lambda before=before: reader.gaps == before + 1)  # type: ignore[misc]
+            await eventually(lambda before=before: reader.gaps > before)  # type: ignore[misc]
 
 
 async def test_behind_a_pooler_that_swallows_listen_the_ledger_wakes_and_a_trouble_says_why(url: str) -> None:
