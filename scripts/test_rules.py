@@ -75,7 +75,6 @@ LIMITS = {
     "storage/conftest.py": "the file stays locked until the wait has run out",
     "storage/postgres/test_failing_connections.py": "the database stays away until the wait has run out",
     "storage/postgres/test_processes.py": "a lease that is not in use is to run out",
-    "storage/test_data_directory.py": "the lock stays taken until the wait for its thread has run out",
     "support/proxies.py": "what is under way at the end is to be given up",
     "test_scripts.py": "texts that this lint is to find fault with",
     "wallet/rig.py": "what is under way at the end is to be given up",
