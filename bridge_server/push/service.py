@@ -168,10 +168,9 @@ class PushServer:
 
 def _place(url: str) -> str:
     """The URL in a normal form that can be compared; a URL without a valid origin is unchanged."""
-    try:
-        parts = urlsplit(url)
-        origin = fields.web_origin(f"{parts.scheme}://{parts.netloc}".lower())
-    except ValueError:
+    origin = fields.origin_of_url(url)
+    if origin is None:
         return url
+    parts = urlsplit(url)
     query = f"?{parts.query}" if parts.query else ""
     return f"{origin}{parts.path.rstrip('/')}{query}"
