@@ -17,7 +17,7 @@ from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.events import Events
 from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub import v1_store
-from bridge_server.pubsub.queues import QueueFullError, QueueLimits, Share
+from bridge_server.pubsub.queues import QueueFullError, QueueLimits, Share, until_done
 from bridge_server.pubsub.v1_store import Journal, Message, MessagesStored, Publish, TopicStore
 from bridge_server.web.sockets import text_frame
 
@@ -382,8 +382,7 @@ class SharedTopics(_Subscriptions[SharedTopic]):
         """Return once earlier changes are on disk, and sent to receivers here. Raises UnavailableError."""
         await self._journal.caught_up()
         if self._touched or self._is_reading:
-            detail = "Messages cannot be read. Try again shortly."
-            await v1_store.until_done(self._waiting, self._something_came, detail)
+            await until_done(self._waiting, self._something_came, v1_store.PATIENCE_SECONDS, "read")
 
     async def _replay(self, topic: Topic, live: SharedTopic, receiver: Receiver) -> int:
         """Send what waits, until there is nothing more and nothing came meanwhile; returns up to where."""
