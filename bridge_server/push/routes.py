@@ -79,10 +79,16 @@ class Addresses:
         return self._channels[channel](token)
 
 
+def _bridge_url(text: str) -> str:
+    if "?" in text or "#" in text:
+        raise ValueError("must have no query and no fragment: its path is continued by /subscribe")
+    return http_url(text)
+
+
 class ClientShape(Shape):
     """The body of POST /new."""
 
-    bridge: Annotated[str, AfterValidator(http_url), WEB_URL]
+    bridge: Annotated[str, AfterValidator(_bridge_url), WEB_URL]
     topic: TopicText
     type: Annotated[str, Field(min_length=1, max_length=PUSH_TYPE_MAX_CHARACTERS)]
     token: Annotated[str, Field(min_length=1, max_length=PUSH_TOKEN_MAX_CHARACTERS)]
