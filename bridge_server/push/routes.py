@@ -183,7 +183,7 @@ class PushHandlers:
         with self._subscriptions.bill(request, size_bytes) as bill:
             if bill.late is not None:
                 await bill.late
-            await self._service.register(registration, own_urls, self._push_url(own_urls))
+            await self._service.register(registration, own_urls, self._push_url(own_urls), bill)
         return bill.declared_on(answers.json_answer(_REGISTERED))
 
     async def push(self, request: web.Request) -> web.StreamResponse:
