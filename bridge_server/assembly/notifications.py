@@ -10,10 +10,11 @@ from bridge_server.assembly.room import DemoProject, Room, afterwards
 from bridge_server.inbox.devices import Devices, DeviceStore
 from bridge_server.inbox.page import InboxPage
 from bridge_server.inbox.routes import InboxHandlers, InboxServices, inbox_routes, page_routes
-from bridge_server.inbox.sign_in import SignIn, SignInLifetimes, SignInStore, origin_of_url
+from bridge_server.inbox.sign_in import SignIn, SignInLifetimes, SignInStore
 from bridge_server.inbox.store import Arrivals, InboxReads, InboxStore
 from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.background import running
+from bridge_server.kernel.fields import origin_of_url
 from bridge_server.notify import service
 from bridge_server.notify.models import Delivered, Notification, NotifyRequest
 from bridge_server.notify.routes import NotifyHandlers, notify_routes

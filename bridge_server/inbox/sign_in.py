@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from bridge_server.ethereum.sign_in_message import SignInMessage
 from bridge_server.ethereum.signing_key import SignatureError, personal_message_hash, recover_address
 from bridge_server.inbox.models import NewToken, Nonce, NonceRefusedError, Reader, SignedOut, WrongSignerError
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError, NotAuthenticatedError
-from bridge_server.kernel.fields import web_origin
+from bridge_server.kernel.fields import origin_of_url
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.secrets import digest, new_secret
 from bridge_server.projects.caip10 import Account, ethereum_account
@@ -190,12 +189,3 @@ def _origin_faults(message: SignInMessage, origins: frozenset[str]) -> Iterator[
 
 def _listed(texts: Iterable[str]) -> str:
     return ", ".join(sorted(set(texts))) or "none: set public_url or inbox_origins"
-
-
-def origin_of_url(url: str) -> str | None:
-    """The origin of a URL in the form of browsers; None if no web page can have it."""
-    try:
-        parts = urlsplit(url)
-        return web_origin(f"{parts.scheme}://{parts.netloc}".lower())
-    except ValueError:
-        return None

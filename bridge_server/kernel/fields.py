@@ -60,6 +60,15 @@ def web_origin(text: str) -> str:
     return origin
 
 
+def origin_of_url(url: str) -> str | None:
+    """The origin of a URL in the form of browsers; None if no web page can have it."""
+    try:
+        parts = urlsplit(url)
+        return web_origin(f"{parts.scheme}://{parts.netloc}".lower())
+    except ValueError:
+        return None
+
+
 # The grammar of URIs (RFC 3986, appendix A), as yes-or-no questions.
 #
 # Every repetition is possessive, so that no text takes longer than its length.

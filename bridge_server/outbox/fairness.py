@@ -151,10 +151,6 @@ class Admission:
         else:
             self._let_wait(claimant, pool if host is None or is_free_at_host else host, had_a_turn)
 
-    def is_waiting(self, queue: Queue) -> bool:
-        """Whether the queue waits for a place."""
-        return queue in self._waiting
-
     def renew(self, place: Place) -> bool:
         """Keep the place for another request, unless a queue waits for it."""
         if self._is_closed:

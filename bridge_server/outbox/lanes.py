@@ -316,9 +316,6 @@ class Lanes:
         self._lanes: dict[Queue, Lane] = {}
         self._closed: list[Lane] = []
 
-    def __len__(self) -> int:
-        return len(self._lanes)
-
     def attend(self, claimant: Claimant) -> None:
         """Send the messages of a queue that are due, as soon as there is a place for it."""
         lane = self._lanes.get(claimant.queue)

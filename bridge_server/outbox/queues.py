@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 from bridge_server.outbox.models import Claimant, Queue
 
 _QUEUES_REMEMBERED = 10_000
+_MOST_REPLACED = 64  # entries of a schedule's heap, beyond as many as there are queues
 
 
 class Schedule:
@@ -33,6 +34,9 @@ class Schedule:
             return
         self._due[claimant.queue] = due_ms, claimant
         heapq.heappush(self._heap, (due_ms, claimant.queue))
+        if len(self._heap) > 2 * len(self._due) + _MOST_REPLACED:
+            self._heap = [(due_ms, queue) for queue, (due_ms, _) in self._due.items()]
+            heapq.heapify(self._heap)
 
     def has_due(self, now_ms: int) -> bool:
         """Whether the time of a queue has come."""

@@ -168,6 +168,20 @@ class MessageCharges:
         self._quotas.charge_what_is_left((Cost(address, self._limit, min(messages, self._limit.burst)),))
 
 
+async def until_done(
+    waiting: list[asyncio.Future[None]], wanted: asyncio.Event, patience_seconds: float, verb: str
+) -> None:
+    """Have work done now, and wait with others for its end. Raises UnavailableError after this time."""
+    done = asyncio.get_running_loop().create_future()
+    waiting.append(done)
+    wanted.set()
+    try:
+        async with asyncio.timeout(patience_seconds):
+            await done
+    except TimeoutError as error:
+        raise UnavailableError(f"Messages cannot be {verb}. Try again shortly.") from error
+
+
 # Notices to webhooks of topics: parts of the transactions that store messages.
 
 NoticeOf: TypeAlias = Callable[[Topic, str | None, str], OutgoingMessage]

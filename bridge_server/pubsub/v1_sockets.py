@@ -97,12 +97,12 @@ class Subscriber:
             self._pinged = None
 
     def leave(self) -> None:
-        self._outlet = None
-        for topic in self._sent:
-            self._topics.unsubscribe(self, topic)
-        self._counted.give_back(self.address, len(self._sent))
-        self._sent = {}
+        self._outlet = self._pinged = None
+        topics, self._sent = self._sent, {}
+        self._counted.give_back(self.address, len(topics))
         self._forget(self)
+        for topic in topics:
+            self._topics.unsubscribe(self, topic)
 
     def send(self, message: Message, frame: bytes) -> None:
         """Send a message, which is then to be acknowledged."""

@@ -296,20 +296,8 @@ def _claims(message: Message, limits: QueueLimits) -> list[Claim]:
 
 _MOST_MESSAGES = 1_000
 _MOST_BYTES = 8 * 2**20
-_PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 5.0
 _RETRY_SECONDS = 0.25
-
-
-async def until_done(waiting: list[asyncio.Future[None]], wanted: asyncio.Event, detail: str) -> None:
-    """Have work done now, and wait with others for its end. Raises UnavailableError after a few seconds."""
-    done = asyncio.get_running_loop().create_future()
-    waiting.append(done)
-    wanted.set()
-    try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            await done
-    except TimeoutError as error:
-        raise UnavailableError(detail) from error
 
 
 class Journal:
@@ -382,7 +370,7 @@ class Journal:
     async def caught_up(self) -> None:
         """Return once all earlier changes are on disk. Raises UnavailableError."""
         if self._is_writing or self._has_changes():
-            await until_done(self._waiting, self._wanted, "Messages cannot be stored. Try again shortly.")
+            await queues.until_done(self._waiting, self._wanted, PATIENCE_SECONDS, "stored")
 
     def _has_changes(self) -> bool:
         return bool(self._unsaved or self._settled or self._announced)

@@ -17,7 +17,7 @@ from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.events import Events
 from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub import v1_store
-from bridge_server.pubsub.queues import QueueFullError, QueueLimits, Share
+from bridge_server.pubsub.queues import QueueFullError, QueueLimits, Share, until_done
 from bridge_server.pubsub.v1_store import Journal, Message, MessagesStored, Publish, TopicStore
 from bridge_server.web.sockets import text_frame
 
@@ -44,12 +44,17 @@ class SubscribedTopic:
     def __init__(self) -> None:
         self.receivers: dict[Receiver, int] = {}
         """The receivers, each with the number of the last message that it had read when it joined."""
-        self.joining = 0
+        self.joining: set[Receiver] = set()
 
     @property
     def is_deserted(self) -> bool:
         """Whether no receiver is subscribed or joining."""
         return not self.receivers and not self.joining
+
+    def join(self, receiver: Receiver, position: int) -> None:
+        """Add a joining receiver that has been sent everything up to this number, unless it has left."""
+        if receiver in self.joining:
+            self.receivers[receiver] = position
 
 
 class LiveTopic(SubscribedTopic):
@@ -140,22 +145,23 @@ class _Subscriptions(ABC, Generic[AnyTopic]):
         live = self._live.get(topic)
         if live is None:
             live = self._live[topic] = self.make_topic()
-        live.joining += 1
+        live.joining.add(receiver)
         try:
-            await self._join(topic, live, receiver)
+            live.join(receiver, await self._catch_up(topic, live, receiver))
         finally:
-            live.joining -= 1
+            live.joining.discard(receiver)
             self._forget_if_deserted(topic, live)
 
     def unsubscribe(self, receiver: Receiver, topic: Topic) -> None:
-        """Send the receiver nothing more of the topic."""
+        """Send the receiver, which has joined or is joining, nothing more of the topic."""
         live = self._live[topic]
-        del live.receivers[receiver]
+        live.joining.discard(receiver)
+        live.receivers.pop(receiver, None)
         self._forget_if_deserted(topic, live)
 
     @abstractmethod
-    async def _join(self, topic: Topic, live: AnyTopic, receiver: Receiver) -> None:
-        """Add the receiver to the topic, behind the messages that wait. Raises UnavailableError."""
+    async def _catch_up(self, topic: Topic, live: AnyTopic, receiver: Receiver) -> int:
+        """Send what waits, until none came meanwhile; returns the last number. Raises UnavailableError."""
 
     def _forget_if_deserted(self, topic: Topic, live: AnyTopic) -> None:
         if live.is_deserted and self._live.get(topic) is live:
@@ -258,15 +264,11 @@ class Topics(_Subscriptions[LiveTopic]):
         if self._unkept:
             self._tick = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._keep_old)
 
-    async def _join(self, topic: Topic, live: LiveTopic, receiver: Receiver) -> None:
+    async def _catch_up(self, topic: Topic, live: LiveTopic, receiver: Receiver) -> int:
         async with self._turns.taken(topic):
             if not live.is_loaded:
                 await self._journal.caught_up()  # messages that were settled before are deleted by then
                 live.load(await self._store.waiting(topic, self._clock.now_ms()))
-        live.receivers[receiver] = await self._replay(live, receiver)
-
-    async def _replay(self, live: LiveTopic, receiver: Receiver) -> int:
-        """Send the messages that the receiver has missed, until none came meanwhile; returns the last."""
         position = -1
         while True:
             reached = position
@@ -313,10 +315,9 @@ class SharedTopic(SubscribedTopic):
         """The number of the newest message that was read for the receivers."""
 
     def join(self, receiver: Receiver, position: int) -> None:
-        """Add a receiver that has been sent everything up to this number."""
         if not self.receivers:
             self.position = max(self.position, position)
-        self.receivers[receiver] = position
+        super().join(receiver, position)
 
     def send(self, messages: Sequence[Message]) -> None:
         """Send each new message to all receivers but its sender."""
@@ -367,9 +368,9 @@ class SharedTopics(_Subscriptions[SharedTopic]):
         live = self._live.get(published.topic)
         return live is not None and any(each.number != sender for each in live.receivers)
 
-    async def _join(self, topic: Topic, live: SharedTopic, receiver: Receiver) -> None:
+    async def _catch_up(self, topic: Topic, live: SharedTopic, receiver: Receiver) -> int:
         await self._journal.caught_up()  # messages that were settled before are settled on disk by then
-        live.join(receiver, await self._replay(topic, live, receiver))
+        return await self._replay(topic, live, receiver)
 
     def settle(self, topic: Topic, number: int) -> None:
         """Drop the message of this number, which has arrived, unless it is dropped already."""
@@ -382,8 +383,7 @@ class SharedTopics(_Subscriptions[SharedTopic]):
         """Return once earlier changes are on disk, and sent to receivers here. Raises UnavailableError."""
         await self._journal.caught_up()
         if self._touched or self._is_reading:
-            detail = "Messages cannot be read. Try again shortly."
-            await v1_store.until_done(self._waiting, self._something_came, detail)
+            await until_done(self._waiting, self._something_came, v1_store.PATIENCE_SECONDS, "read")
 
     async def _replay(self, topic: Topic, live: SharedTopic, receiver: Receiver) -> int:
         """Send what waits, until there is nothing more and nothing came meanwhile; returns up to where."""

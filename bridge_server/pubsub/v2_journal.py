@@ -15,7 +15,7 @@ import structlog
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.outbox.topics import Topic
-from bridge_server.pubsub.queues import MessageCharges
+from bridge_server.pubsub.queues import MessageCharges, until_done
 from bridge_server.pubsub.v2_models import (
     Applied,
     Change,
@@ -207,16 +207,8 @@ class IrnJournal:
 
     async def caught_up(self) -> None:
         """Return once all earlier changes are on disk, or were refused. Raises UnavailableError."""
-        if not (self._is_writing or self._has_work()):
-            return
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.append(done)
-        self._wanted.set()
-        try:
-            async with asyncio.timeout(2 * _PATIENCE_SECONDS):
-                await done
-        except TimeoutError as error:
-            raise UnavailableError("Messages cannot be stored. Try again shortly.") from error
+        if self._is_writing or self._has_work():
+            await until_done(self._waiting, self._wanted, 2 * _PATIENCE_SECONDS, "stored")
 
     def _has_work(self) -> bool:
         return bool(self._changes or self._received)

@@ -402,8 +402,8 @@ class _Changes:
             given = [publication.number for publication in publications]
             rows = yield Statement(NUMBERS, (json_array(given),))
             self._numbers = {number: row[0] for number, row in zip(given, rows, strict=True)}
-        self._arrived = {each for each in publishings if self._has_arrived(each)}
-        left = [each for each in publishings if each not in self._arrived]
+        left = [each for each in publishings if not self._has_arrived(each)]
+        self._arrived = set(publishings).difference(left)
         if not left:
             return
         publications = list(chain.from_iterable(each.publications for each in left))

@@ -79,10 +79,16 @@ class Addresses:
         return self._channels[channel](token)
 
 
+def _bridge_url(text: str) -> str:
+    if "?" in text or "#" in text:
+        raise ValueError("must have no query and no fragment: its path is continued by /subscribe")
+    return http_url(text)
+
+
 class ClientShape(Shape):
     """The body of POST /new."""
 
-    bridge: Annotated[str, AfterValidator(http_url), WEB_URL]
+    bridge: Annotated[str, AfterValidator(_bridge_url), WEB_URL]
     topic: TopicText
     type: Annotated[str, Field(min_length=1, max_length=PUSH_TYPE_MAX_CHARACTERS)]
     token: Annotated[str, Field(min_length=1, max_length=PUSH_TOKEN_MAX_CHARACTERS)]
@@ -177,7 +183,7 @@ class PushHandlers:
         with self._subscriptions.bill(request, size_bytes) as bill:
             if bill.late is not None:
                 await bill.late
-            await self._service.register(registration, own_urls, self._push_url(own_urls))
+            await self._service.register(registration, own_urls, self._push_url(own_urls), bill)
         return bill.declared_on(answers.json_answer(_REGISTERED))
 
     async def push(self, request: web.Request) -> web.StreamResponse:

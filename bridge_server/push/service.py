@@ -18,6 +18,7 @@ from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.topics import Topic
 from bridge_server.push import models, notices
 from bridge_server.push.store import PushStore
+from bridge_server.web.limits import Bill
 
 # Pushes and subscriptions are counted apart: bridges that hang, which a stranger may name, stop no push.
 _PUSHES_AT_ONCE = 256
@@ -88,13 +89,14 @@ class PushServer:
         self._subscribing = 0
 
     async def register(
-        self, registration: models.Registration, own_urls: frozenset[str], push_url: str | None
+        self, registration: models.Registration, own_urls: frozenset[str], push_url: str | None, bill: Bill
     ) -> None:
         """Register a client for its topic, and subscribe to the topic at the client's bridge.
 
         `own_urls` are the URLs of this server. Another server's bridge is given `push_url` as the webhook;
         None means that it could not reach this server. Registrations of one topic run one after another.
-        Raises BridgeRefusedError or TooManyPushesError, and then nothing is registered.
+        The `bill` is void if the client leaves before the bridge has accepted. Raises BridgeRefusedError or
+        TooManyPushesError, and then nothing is registered.
         """
         own_places = set(map(_place, own_urls))
         if _place(registration.address.url) in {f"{place}/push" for place in own_places}:
@@ -102,10 +104,12 @@ class PushServer:
                 "A push to this server's own /push would cause itself again without end.",
                 [errors.Fault("#/token", "is this server's own /push")],
             )
+        bill.is_stored = False
         async with self._turns.taken(registration.topic):
             is_own = _place(registration.bridge) in own_places
             if not is_own:
                 await self._subscribe(registration, push_url)
+            bill.is_stored = True
             await self._store.register(registration, self._clock.now_ms(), is_own)
 
     async def push(self, topic: Topic, message_id: str | None) -> Outcome:
@@ -168,10 +172,9 @@ class PushServer:
 
 def _place(url: str) -> str:
     """The URL in a normal form that can be compared; a URL without a valid origin is unchanged."""
-    try:
-        parts = urlsplit(url)
-        origin = fields.web_origin(f"{parts.scheme}://{parts.netloc}".lower())
-    except ValueError:
+    origin = fields.origin_of_url(url)
+    if origin is None:
         return url
+    parts = urlsplit(url)
     query = f"?{parts.query}" if parts.query else ""
     return f"{origin}{parts.path.rstrip('/')}{query}"

@@ -491,13 +491,13 @@ class StoredBytes:
 
 class Bill:
     """The charge for one request's data. A BridgeError inside its `with` block takes the charge back. When
-    the client leaves, its data is still stored, and the charge stands. The last of the buckets is the one of
+    the client leaves, the charge stands, unless `is_stored` is false. The last of the buckets is the one of
     all clients. While the limits are far, it makes no object of any charge.
     """
 
     __slots__ = (
         "_buckets", "_is_charged", "_loop", "_more_bytes", "_quotas", "_reset_us", "_shown", "_size_bytes",
-        "late",
+        "is_stored", "late",
     )  # fmt: skip
 
     def __init__(
@@ -510,6 +510,8 @@ class Bill:
         self._more_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._is_charged = True
+        self.is_stored = True
+        """Whether the data is stored even if the client leaves now: not while another server is to agree."""
         self.late: Awaitable[None] | None = None
         """The rest of the charge, to be awaited in the `with` block before anything is stored; None: none."""
         self._reset_us = quotas.take(buckets, size_bytes)
@@ -527,7 +529,8 @@ class Bill:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and self._is_charged and issubclass(kind, BridgeError):
+        is_refused = kind is not None and (issubclass(kind, BridgeError) or not self.is_stored)
+        if is_refused and self._is_charged:
             for size_bytes in (self._size_bytes, self._more_bytes):
                 self._quotas.give_back(costs_of(self._buckets, size_bytes))
 

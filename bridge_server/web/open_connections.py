@@ -296,11 +296,6 @@ class Unread:
         """The number of connections with unread bytes."""
         return len(self._waiting)
 
-    def bytes_of(self, address: str) -> int:
-        """The bytes in memory that wait to be read at this address."""
-        account = self._of_address.get(address)
-        return 0 if account is None else account.total_bytes
-
     def wait(self, backlog: Backlog) -> None:
         """Begin to count a connection: some bytes that were written did not leave at once."""
         backlog.is_waiting = True

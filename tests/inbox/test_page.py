@@ -11,7 +11,6 @@ import pytest
 
 from bridge_server.ethereum.address import checksummed
 from bridge_server.inbox.page import widget_script
-from bridge_server.inbox.sign_in import origin_of_url
 from bridge_server.web.addresses import origins_of_socket
 from tests.support.asking import Answer, ask
 from tests.support.inbox_client import log_in, sign_in
@@ -286,27 +285,6 @@ def test_a_server_on_loopback_is_known_by_all_names_of_it(host: str) -> None:
 
 def test_another_address_of_loopback_is_one_name_more() -> None:
     assert "http://127.0.0.9:8080" in origins_of_socket(("127.0.0.9", 8080))
-
-
-@each_row(
-    ("url", "origin"),
-    [
-        ("https://App.Example/path?a#b", "https://app.example"),
-        ("HTTPS://app.example:443", "https://app.example"),
-        ("http://app.example:443/", "http://app.example:443"),
-        ("http://[::1]:1/", "http://[::1]:1"),
-        ("https://user@app.example/", None),
-        ("https://app.example:0/", None),
-        ("https://app.example:99999/", None),
-        ("ftp://app.example/", None),
-        ("https:///path", None),
-        ("https://[::1", None),
-        ("urn:isbn:1", None),
-        ("", None),
-    ],
-)
-def test_the_origin_of_a_url_is_what_browsers_call_it(url: str, origin: str | None) -> None:
-    assert origin_of_url(url) == origin
 
 
 # The component in Debian's Chromium, by Playwright and the JavaScript kit's wallet.

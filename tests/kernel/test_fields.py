@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kernel.fields import http_url, is_loopback, is_loopback_address, parse_retry_after
+from bridge_server.kernel.fields import (
+    http_url,
+    is_loopback,
+    is_loopback_address,
+    origin_of_url,
+    parse_retry_after,
+)
 from bridge_server.kernel.json_texts import DuplicateNameError, member_texts
 from bridge_server.web.routes import is_loopback_origin
 from tests.support.rows import each_row
@@ -45,6 +51,27 @@ def test_a_text_that_is_no_web_url_is_refused_with_the_reason(texts: list[str], 
 def test_a_url_check_returns_or_refuses_any_text(text: str) -> None:
     with suppress(ValueError):
         assert http_url(text) == text
+
+
+@each_row(
+    ("url", "origin"),
+    [
+        ("https://App.Example/path?a#b", "https://app.example"),
+        ("HTTPS://app.example:443", "https://app.example"),
+        ("http://app.example:443/", "http://app.example:443"),
+        ("http://[::1]:1/", "http://[::1]:1"),
+        ("https://user@app.example/", None),
+        ("https://app.example:0/", None),
+        ("https://app.example:99999/", None),
+        ("ftp://app.example/", None),
+        ("https:///path", None),
+        ("https://[::1", None),
+        ("urn:isbn:1", None),
+        ("", None),
+    ],
+)
+def test_the_origin_of_a_url_is_what_browsers_call_it(url: str, origin: str | None) -> None:
+    assert origin_of_url(url) == origin
 
 
 def test_loopback_is_known_in_every_spelling_of_its_address_and_by_its_names() -> None:

@@ -74,7 +74,7 @@ async def at_rest(outbox: Outbox, after_seconds: float = 0.0) -> None:
     """Return once no lane is open, after this time."""
     if after_seconds:
         await outbox.pass_time(after_seconds)
-    await eventually(lambda: not outbox.dispatcher._lanes)
+    await eventually(lambda: not outbox.dispatcher._lanes.destinations())
 
 
 async def test_a_message_goes_to_the_sender_of_its_scheme_or_to_the_default() -> None:

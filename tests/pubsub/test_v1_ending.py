@@ -69,7 +69,7 @@ async def test_a_socket_is_not_dead_and_its_messages_are_not_lost_while_the_disk
     tmp_path: Path, pass_time: PassTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bridge_server.storage.connection.BUSY_TIMEOUT_SECONDS", 60.0)
-    monkeypatch.setattr("bridge_server.pubsub.v1_store._PATIENCE_SECONDS", 3_600.0)
+    monkeypatch.setattr("bridge_server.pubsub.v1_store.PATIENCE_SECONDS", 3_600.0)
     async with opened(tmp_path, 2, **PINGED) as (server, (dapp, idle)):
         with locked(server.settings.database_file):
             for number in range(10):

@@ -3,9 +3,10 @@
 White-box: aiohttp's client sends no broken frame, so the bytes go to its transport.
 """
 
+import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import orjson
@@ -17,16 +18,18 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.secrets import IdMaker
+from bridge_server.outbox.topics import Topic
 from bridge_server.pubsub.queues import OpenSockets, QueueLimits, Share, SocketLimits, SocketShares
 from bridge_server.pubsub.v1_sockets import PubSub, Subscriber
 from bridge_server.pubsub.v1_store import Journal, Message, TopicStore
-from bridge_server.pubsub.v1_topics import Topics
+from bridge_server.pubsub.v1_topics import Deliveries, SharedTopics, Topics
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.web.sockets import Socket
 from tests.pubsub.conftest import Connect
 from tests.support.rows import each_row
 from tests.support.server import RunningServer
 from tests.support.socket_client import PATIENCE_SECONDS, connected, spelled
+from tests.support.waiting import turns
 
 
 async def test_every_subscriber_at_any_path_receives_a_message_once(connect: Connect) -> None:
@@ -255,20 +258,26 @@ class Outlet(Socket):
         self.ended.append(code)
 
 
-async def test_a_socket_that_reads_its_backlog_is_alive_and_one_that_opens_during_a_stop_is_ended(
-    tmp_path: Path,
-) -> None:
+def service(store: TopicStore, *, is_shared: bool = False) -> PubSub:
+    """The service over this store, as one process has it, or one of several."""
     share = Share(messages=10, size_bytes=1_000)
     limits = SocketLimits(per_address=2, topics=1, address_topics=1, unacknowledged=10, heartbeat_seconds=60)
-    store = TopicStore(SqliteDatabase(tmp_path / "unopened", Events()))  # nothing is stored
     clock, queue = SystemClock(), QueueLimits(share, share, lifetime_ms=60_000)
 
-    def delivering(refuse: Callable[[Message, BridgeError], None]) -> tuple[Journal, Topics]:
+    def delivering(refuse: Callable[[Message, BridgeError], None]) -> tuple[Journal, Deliveries]:
         journal = Journal(store, clock, IdMaker(), queue, refuse)
+        if is_shared:
+            return journal, SharedTopics(store, journal, clock, queue, Events())
         return journal, Topics(store, journal, clock, queue)
 
     sockets: OpenSockets[Subscriber] = OpenSockets(SocketShares(limits, Counter()), lambda: 60)
-    pubsub = PubSub(store, delivering, sockets, lambda _: None, os.urandom)
+    return PubSub(store, delivering, sockets, lambda _: None, os.urandom)
+
+
+async def test_a_socket_that_reads_its_backlog_is_alive_and_one_that_opens_during_a_stop_is_ended(
+    tmp_path: Path,
+) -> None:
+    pubsub = service(TopicStore(SqliteDatabase(tmp_path / "unopened", Events())))  # nothing is stored
     (alive, one), (late, other) = [(pubsub.welcome(None), Outlet()) for _ in range(2)]
     alive.join(one)
 
@@ -280,3 +289,36 @@ async def test_a_socket_that_reads_its_backlog_is_alive_and_one_that_opens_durin
 
     assert one.pushed == [b"frame"] * 2
     assert other.ended == [WSCloseCode.GOING_AWAY]
+
+
+class HeldStore(TopicStore):
+    """A store without messages, which says so once it may."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        super().__init__(database)
+        self.may_answer = asyncio.Event()
+
+    async def waiting(self, topic: Topic, now_ms: int) -> Sequence[Message]:
+        return await self.after(topic, 0, now_ms, 1)
+
+    async def after(self, topic: Topic, number: int, now_ms: int, limit: int) -> Sequence[Message]:
+        await self.may_answer.wait()
+        return []
+
+
+@each_row("is_shared", [False, True])
+async def test_a_socket_that_leaves_while_it_subscribes_is_forgotten(tmp_path: Path, is_shared: bool) -> None:
+    store = HeldStore(SqliteDatabase(tmp_path / "unopened", Events()))
+    pubsub = service(store, is_shared=is_shared)
+    one, other = [pubsub.welcome(None) for _ in range(2)]
+    subscribing = [each.hear(spelled("topic", "sub").encode()) for each in (one, other)]
+    waiting = [asyncio.ensure_future(each) for each in subscribing if each is not None]
+    await turns()
+
+    one.leave()
+    store.may_answer.set()
+    await asyncio.gather(*waiting)
+
+    assert (len(waiting), pubsub.sockets, pubsub.topics) == (2, 1, 1)
+    other.leave()
+    assert (pubsub.sockets, pubsub.topics) == (0, 0)

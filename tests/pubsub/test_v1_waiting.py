@@ -140,7 +140,7 @@ async def test_a_database_locked_for_long_closes_the_socket_with_1013_and_loses_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bridge_server.storage.connection.BUSY_TIMEOUT_SECONDS", 0.01)
-    monkeypatch.setattr("bridge_server.pubsub.v1_store._PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("bridge_server.pubsub.v1_store.PATIENCE_SECONDS", 0.5)
     monkeypatch.setattr("bridge_server.pubsub.v1_store._RETRY_SECONDS", 0.01)
     async with opened(tmp_path, 2) as (server, (dapp, wallet)):
         with locked(server.settings.database_file):

@@ -30,7 +30,8 @@ async def test_every_field_is_a_string_and_the_first_four_are_not_empty(push: Pu
             assert pointers((await push.post("/new", fields)).problem(400)) == [f"#/{field}"]
     for field in FIELDS[:4]:
         assert pointers((await push.register(**{field: ""})).problem(400)) == [f"#/{field}"]
-    assert pointers((await push.register(bridge="ftp://a.example")).problem(400)) == ["#/bridge"]
+    for bridge in ("ftp://a.example", f"{push.server.url}?a=b", "https://a.example/?", "https://a.example#b"):
+        assert pointers((await push.register(bridge=bridge)).problem(400)) == ["#/bridge"]
 
     every_fault = {"bridge": "nowhere", "topic": "", "type": "pigeon", "token": 7, "peerName": None}
     problem = (await push.post("/new", every_fault)).problem(400)

@@ -8,11 +8,12 @@ import pytest
 
 from bridge_server.kit.testing.server import place_schema
 from bridge_server.testmode import service
-from tests.support.asking import until_waiting
+from tests.support.asking import figure, until_waiting
 from tests.support.inbox_client import sign_in
 from tests.support.project import look, opened_app
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.socket_client import Identity, connected, irn_connected, topic_of
+from tests.support.waiting import eventually
 from tests.support.webhook_receiver import hang, open_receiver, status
 from tests.testmode.conftest import Controlled, controlling, parked, webhook_for
 
@@ -133,6 +134,26 @@ async def test_sockets_are_closed_with_their_messages_gone_and_may_come_back(con
         await again.nothing()
     async with irn_connected(server.client, server.url, known) as irn_again:
         assert (await irn_again.fetch(topic))["messages"] == []
+
+
+@pytest.mark.sqlite("faults of the disk are of a file")
+async def test_a_socket_that_is_subscribing_is_closed_and_forgotten(controlled: Controlled) -> None:
+    server = controlled.server
+
+    async def has(sockets: int, topics: int) -> bool:
+        return (await figure(server, "sockets"), await figure(server, "socket_topics")) == (sockets, topics)
+
+    async with connected(server.client, server.url) as socket:
+        await controlled.control.faults.set([{"where": "disk", "answer": "locked"}])
+        await socket.say(TOPIC, "pub", "not stored yet")
+        await socket.say(TOPIC, "sub")  # waits until the message is stored
+        await eventually(lambda: has(sockets=1, topics=1))
+
+        await controlled.control.reset()
+
+        await socket.closed()
+        await eventually(lambda: has(sockets=0, topics=0))
+    await controlled.control.reset()
 
 
 async def test_a_delivery_under_way_and_a_retry_are_given_up(controlled: Controlled) -> None:

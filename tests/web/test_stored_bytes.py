@@ -1,5 +1,6 @@
 """Quotas of bytes that clients store over HTTP: per address and in all, and how they come back."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, closing
@@ -18,6 +19,8 @@ from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
 from tests.support.rows import each_row
 from tests.support.server import RunningServer, running_server
+from tests.support.waiting import eventually
+from tests.support.webhook_receiver import WebhookReceiver, hang
 
 ADDRESS, OTHER = "192.0.2.1", "192.0.2.2"
 HOUR = 3_600
@@ -188,6 +191,29 @@ async def test_subscriptions_have_a_bucket_of_their_own_for_as_long_as_they_live
     size = len("https://bridge.example.org" + "a" + "log" + "device" + "Dapp" + "en")
     assert f'"subscription-bytes";r={100 - size};' in answers[0].headers["RateLimit"]
     assert '"subscription-bytes";q=100;w=2592000' in answers[0].headers["RateLimit-Policy"]
+
+
+async def test_a_registration_that_its_client_gives_up_at_another_bridge_costs_nothing(
+    tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = hang
+    settings = {"allow_private_webhooks": True, "public_url": "https://bridge.example.org"}
+    async with limited(tmp_path / "data", subscription_bytes_per_address=100, **settings) as server:
+        client = b'{"bridge":"%b","topic":"a","type":"log","token":"%b","peerName":"Dapp","language":"en"}'
+        abroad = client % (receiver.url("").encode(), b"x" * 50)
+        registering = asyncio.create_task(send(server, "POST", "/new", abroad))
+        await receiver.got(1)
+        hook = b'{"topic":"a","webhook":"https://example.org/%b"}' % (b"x" * 60)
+        held = await send(server, "POST", "/subscribe", hook)
+
+        registering.cancel()
+
+        async def is_taken() -> bool:
+            return (await send(server, "POST", "/subscribe", hook)).status == 200
+
+        assert held.status == 429
+        await eventually(is_taken)
+        assert server.rows("SELECT topic FROM push_registrations") == []
 
 
 def test_a_limit_counts_in_bytes_that_come_back_in_its_window() -> None:
