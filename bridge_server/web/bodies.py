@@ -202,9 +202,14 @@ class Shape(BaseModel):
 AnyShape = TypeVar("AnyShape", bound=Shape)
 
 
-def check(shape: type[AnyShape], values: dict[str, Any], found: Sequence[Fault] = ()) -> AnyShape:
-    """Return the values in that shape; raise InvalidInputError with every fault, also the ones in `found`."""
-    faults = list(found)
+def check(
+    shape: type[AnyShape], values: dict[str, Any], found: Sequence[Fault] = (), *, may_misspell: bool = False
+) -> AnyShape:
+    """Return the values in that shape; raise InvalidInputError with every fault, also the ones in `found`. On
+    A an unknown member that spells a known one otherwise is a fault; elsewhere a body `may_misspell` it.
+    """
+    faults = [] if may_misspell else misspelled(shape, values)
+    faults += found
     try:
         checked = shape.model_validate(values)
     except ValidationError as error:

@@ -173,6 +173,7 @@ TAKEN: dict[str, bytes] = {
     "many brackets side by side": member("{" + ",".join(f'"{n}":[{{}}]' for n in range(500)) + "}"),
     "space around": b" \t\r\n" + member('"a"') + b" \t\r\n",
     "a large and a tiny number": member('{"a":1e308,"b":-1e-400}'),
+    "another spelling of a known name": b'{"encryptionPayload":"a","push":null,"Push":1}',
     "names that differ a little": member('{"a":1,"A":1,"\\u0001":1}'),
     "names of other languages' objects":
         b'{"encryptionPayload":"","ENCRYPTIONPAYLOAD":1,"__proto__":{},"constructor":null}',
