@@ -189,8 +189,11 @@ async def test_a_detail_says_what_was_wrong(server: RunningServer) -> None:
     for body, words in (
         (b"", "empty"), (b"[]", "an array"), (b"1", "a number"), (b'{"a":1,"a":1}', "'a' twice"),
         (REFUSED["1,000 deep"], "deeper than 64"), (b"{", "line 1 column 2"),
+        (REFUSED["a byte that is no UTF-8"], "it is not UTF-8."), (REFUSED["65,000 open"], "deeper than 64"),
     ):  # fmt: skip
         assert words in (await put(server, body)).problem(400)["detail"], words
+    undeclared = (await put(server, b"{}", content_type="")).problem(415)["detail"]
+    assert undeclared == "Send the body as application/json, not as ''."
 
 
 async def test_only_many_values_are_read_beside_the_loop(
