@@ -33,7 +33,7 @@ _SWEEP_SLICE = 500
 
 class TransactionService:
     """Signs and broadcasts transactions, an account's one after the other: first its queue, then new ones.
-    Settled transactions are kept for `kept_ms`. `attempt` is passed to `Node.ask`.
+    Settled transactions are kept for `kept_ms`.
     """
 
     def __init__(
