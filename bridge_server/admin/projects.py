@@ -419,9 +419,8 @@ class ProjectAdmin:
 
     async def subscribe(self, request: web.Request) -> SubscriberAnswer:
         """Subscribes the account, or changes its types. Without types it is all of them, later types too."""
-        account = account_of(request)
         values = (await json_object(request)).values if await request.read() else {}
-        wanted = models.NewSubscription(account, service.read_wanted_types(values))
+        wanted = models.NewSubscription(account_of(request), service.read_wanted_types(values))
         subscription, _ = await self._subscriptions.subscribe(_project_id(request), wanted)
         return subscription_fields(subscription)
 

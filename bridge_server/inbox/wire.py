@@ -145,10 +145,11 @@ def read_query(query: Mapping[str, str]) -> models.NotificationQuery:
     """Read the query string `?project_id=&unread=&after=&limit=`; each parameter is optional. `unread=true`
     selects unread notifications, `unread=false` read ones.
     """
+    names = [name for name, _ in query.items()]
     faults = [
-        Fault(f"#/{name}", expectation)
+        Fault(f"#/{name}", expectation if names.count(name) == 1 else "must be given once")
         for name, (pattern, expectation) in _QUERY.items()
-        if name in query and not pattern.fullmatch(query[name])
+        if name in names and (names.count(name) > 1 or not pattern.fullmatch(query[name]))
     ]
     if faults:
         raise InvalidInputError("The query has parameters that cannot be read.", faults)
@@ -165,11 +166,9 @@ def read_query(query: Mapping[str, str]) -> models.NotificationQuery:
 def read_last_event(header: str | None, parameter: str | None) -> int | None:
     """Read the id of the last received event, from the browser's header or the page's query parameter."""
     text = header or parameter
-    if not text:
-        return None
-    if not _NUMBER.fullmatch(text):
+    if text and not _NUMBER.fullmatch(text):
         raise InvalidInputError("Last-Event-ID must be the id of an event of this stream, or left out.")
-    return int(text)
+    return int(text) if text else None
 
 
 class SignInNonceAnswer(TypedDict):

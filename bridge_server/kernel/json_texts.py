@@ -16,6 +16,11 @@ class DuplicateNameError(ValueError):
     """An object has two members of one name, which the error's text quotes."""
 
 
+def why_not_json(reason: str) -> str:
+    """The reason that orjson gives. It speaks of surrogates where a text is not UTF-8."""
+    return "it is not UTF-8" if reason.startswith("str is not valid UTF-8") else reason
+
+
 def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The members of an object, for `object_pairs_hook`. Raises DuplicateNameError."""
     names = dict(pairs)

@@ -134,7 +134,7 @@ class LookupShape(Shape):
 def read_notify_request(document: JsonObject) -> models.NotifyRequest:
     """Read a request to send a notification."""
     keys, faults = account_keys(document.values.get("accounts"), NOTIFY_MAX_ACCOUNTS)
-    shape = check(NotifyShape, document.values, misspelled(NotifyShape, document.values) + faults)
+    shape = check(NotifyShape, document.values, faults)
     return models.NotifyRequest(_notification(shape.notification), shape.notification_id, keys)
 
 
@@ -142,7 +142,6 @@ def read_audience_request(document: JsonObject, is_dry_run: bool) -> models.Audi
     """Read a notification and its audience. One of subscribers needs an id, unless it is a dry run."""
     values = document.values
     audience, faults = _audience(values["audience"]) if "audience" in values else ({}, [])
-    faults += misspelled(AudienceNotifyShape, values)
     if isinstance(audience, SubscriberAudience) and values.get("notification_id") is None and not is_dry_run:
         missing = "is missing: with it a repeated call sends to nobody a second time"
         faults.append(Fault("#/notification_id", missing))
@@ -178,14 +177,13 @@ def read_lookup(document: JsonObject) -> tuple[dict[str, str], JsonObject]:
     """The accounts to look up: account key by account id, checksums unchecked; and where they stand."""
     accounts: Any = document.values.get("accounts")
     keys, faults = _unproven_keys(accounts)
-    misspelled_members = misspelled(LookupShape, document.values)
-    if keys and len(keys) == len(accounts) and not misspelled_members:  # the shape has nothing to refuse
+    if keys and len(keys) == len(accounts) and not misspelled(LookupShape, document.values):
         return keys, document
     try:
-        check(LookupShape, document.values, misspelled_members + faults)
+        check(LookupShape, document.values, faults)
     except InvalidInputError:  # check again with checksums, to name every fault at once
         _, faults = account_keys(accounts, LOOKUP_MAX_ACCOUNTS)
-        check(LookupShape, document.values, misspelled_members + faults)
+        check(LookupShape, document.values, faults)
     return keys, document
 
 

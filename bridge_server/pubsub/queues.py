@@ -4,11 +4,13 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import count
-from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+import orjson
 from aiohttp import WSCloseCode
 
 from bridge_server.kernel.errors import InvalidInputError, LimitError, UnavailableError, UnsupportedMediaError
+from bridge_server.kernel.json_texts import why_not_json
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.kernel.values import dataclass
 from bridge_server.outbox.models import OutgoingMessage
@@ -57,12 +59,20 @@ _RETRY_SECONDS = 10
 class FrameNotJsonError(UnsupportedMediaError, code="not-json", title="The frame is not JSON"):
     """A frame is not JSON."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"The frame is not JSON: {reason}.")
-
 
 class InvalidFrameError(InvalidInputError, code="invalid-frame", title="The frame is not valid"):
     """A frame is JSON, but no message."""
+
+
+def read_members(text: bytes, form: str) -> dict[str, Any]:
+    """The members of a frame of this form. Raises FrameNotJsonError; InvalidFrameError if it is no object."""
+    try:
+        values = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise FrameNotJsonError(f"The frame is not JSON: {why_not_json(error.msg)}.") from error
+    if not isinstance(values, dict):
+        raise InvalidFrameError(f"A frame must be {form}.")
+    return values
 
 
 class TooManyAddressTopicsError(

@@ -133,12 +133,7 @@ TOPIC_MAX_CHARACTERS = 128
 
 def read_frame(text: bytes) -> Frame:
     """Read a client's frame; a publication needs a payload. Raises FrameNotJsonError, InvalidFrameError."""
-    try:
-        values = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise queues.FrameNotJsonError(error.msg) from error
-    if not isinstance(values, dict):
-        raise queues.InvalidFrameError("A frame must be a JSON object: {topic, type, payload, silent}.")
+    values = queues.read_members(text, "a JSON object: {topic, type, payload, silent}")
     topic, kind, silent = values.get("topic"), values.get("type"), values.get("silent", False)
     if not isinstance(topic, str) or not 0 < len(topic) <= TOPIC_MAX_CHARACTERS or "\0" in topic:
         detail = f"topic must be a string of 1 to {TOPIC_MAX_CHARACTERS} characters, without U+0000."

@@ -9,12 +9,7 @@ import orjson
 
 from bridge_server.kernel.errors import BridgeError, LimitError, TooLargeError, UnavailableError
 from bridge_server.outbox.topics import Topic
-from bridge_server.pubsub.queues import (
-    FrameNotJsonError,
-    InvalidFrameError,
-    QueueFullError,
-    TooManyAddressTopicsError,
-)
+from bridge_server.pubsub import queues
 from bridge_server.pubsub.v2_models import (
     ClientKey,
     ClientRequest,
@@ -54,12 +49,7 @@ def read_frame(text: bytes) -> ClientRequest | Confirmation:
     """The request or answer in a frame; a request whose id is wrong is read as one without an id. Raises
     FrameNotJsonError, InvalidFrameError: it is no JSON-RPC.
     """
-    try:
-        values = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise FrameNotJsonError(error.msg) from error
-    if not isinstance(values, dict):
-        raise InvalidFrameError("A frame must be one JSON-RPC object: {id, jsonrpc, method, params}.")
+    values = queues.read_members(text, "one JSON-RPC object: {id, jsonrpc, method, params}")
     method, sent = values.get("method"), values.get("id")
     id_text = b"%d" % sent if type(sent) is int and 0 <= sent <= _LARGEST_ID else _text_of_digits(sent)
     if isinstance(method, str):
@@ -67,7 +57,7 @@ def read_frame(text: bytes) -> ClientRequest | Confirmation:
             return ClientRequest(id_text, "", None)
         return ClientRequest(id_text, method, values.get("params"))
     if "result" not in values and "error" not in values:
-        raise InvalidFrameError("A frame must be a JSON-RPC request or response: it has no method.")
+        raise queues.InvalidFrameError("A frame must be a JSON-RPC request or response: it has no method.")
     is_received = values.get("result") is True and "error" not in values
     return Confirmation(CONFIRMED % id_text, is_received)
 
@@ -141,9 +131,9 @@ def _code_and_tag(error: BridgeError) -> tuple[int, str]:
             return _HANDLER, tag
         case TooLargeError():
             return _PAYLOAD, "PayloadSizeExceeded"
-        case QueueFullError():
+        case queues.QueueFullError():
             return _HANDLER, "MailboxLimitExceeded"
-        case TooManySubscriptionsError() | TooManyTopicClientsError() | TooManyAddressTopicsError():
+        case TooManySubscriptionsError() | TooManyTopicClientsError() | queues.TooManyAddressTopicsError():
             return _HANDLER, "SubscriberLimitExceeded"
         case LimitError():
             return _TOO_MANY, "TooManyRequests"

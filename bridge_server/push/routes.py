@@ -123,7 +123,7 @@ def read_client(document: JsonObject, addresses: Addresses) -> tuple[models.Regi
             address = addresses.address(channel, token)
         except ValueError as error:
             faults.append(Fault("#/token", str(error)))
-    shape = check(ClientShape, document.values, faults)
+    shape = check(ClientShape, document.values, faults, may_misspell=True)
     assert channel is not None
     assert address is not None  # check() has raised otherwise
     texts = (shape.bridge, shape.topic, channel, shape.token, shape.peerName, shape.language)
@@ -194,7 +194,7 @@ class PushHandlers:
         faults = []
         if document.values.get("event") == notices.REQUEST:
             faults.append(Fault("#/event", "is the event of a push: a push must not cause another push"))
-        topic = Topic(check(PushTopicShape, document.values, faults).topic)
+        topic = Topic(check(PushTopicShape, document.values, faults, may_misspell=True).topic)
         message_id = request.headers.get("webhook-id", "")
         await self._service.push(topic, message_id if _MESSAGE_ID.fullmatch(message_id) else None)
         return answers.json_answer(_PUSHED)

@@ -82,9 +82,8 @@ class RelayHandlers:
         new calls; left out it keeps the earlier one, null removes it.
         """
         session_id = _session_id(request)
-        update = wire.read_session_update(
-            self._bodies.at_once(request) or await self._bodies.json_object(request)
-        )
+        document = self._bodies.at_once(request) or await self._bodies.json_object(request)
+        update = wire.read_session_update(document)
         rule = self._webhook_rule
         if rule is not None:
             update = update.with_webhook(lambda webhook: rule(webhook, "#/push/webhook"))
@@ -165,9 +164,8 @@ class RelayHandlers:
         """Registers a webhook for a topic, which is a session's id. It is notified of each new call, and
         forgotten after 30 days unless it is registered again. A topic has at most 16 webhooks.
         """
-        topic, webhook = wire.read_subscription(
-            self._bodies.at_once(request) or await self._bodies.json_object(request)
-        )
+        document = self._bodies.at_once(request) or await self._bodies.json_object(request)
+        topic, webhook = wire.read_subscription(document)
         if self._webhook_rule is not None:
             webhook = self._webhook_rule(webhook, "#/webhook")
         with self._subscriptions.bill(request, len(topic.encode()) + len(webhook.encode())) as bill:

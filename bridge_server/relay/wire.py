@@ -146,7 +146,7 @@ def read_session_update(document: JsonObject) -> models.SessionUpdate:
     values = document.values
     if "push" not in values and isinstance(values.get(_PAYLOAD), str | dict):
         return models.SessionUpdate(_payload(document), models.Keep.KEEP)
-    shape = check(SessionUpdateShape, values)
+    shape = check(SessionUpdateShape, values, may_misspell=True)
     return models.SessionUpdate(_payload(document), _push(shape))
 
 
@@ -156,20 +156,20 @@ def read_new_call(document: JsonObject) -> models.NewCall:
     payload, name = values.get(_PAYLOAD), values.get("dappName")
     if isinstance(payload, str | dict) and isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME:
         return models.NewCall(_payload(document), name)
-    shape = check(NewCallShape, values)
+    shape = check(NewCallShape, values, may_misspell=True)
     return models.NewCall(_payload(document), shape.dappName)
 
 
 def read_status(document: JsonObject) -> models.Payload:
     """The wallet's call status."""
     if not isinstance(document.values.get(_PAYLOAD), str | dict):
-        check(StatusShape, document.values)
+        check(StatusShape, document.values, may_misspell=True)
     return _payload(document)
 
 
 def read_subscription(document: JsonObject) -> tuple[Topic, str]:
     """A topic, and the webhook to call when something happens on it."""
-    shape = check(TopicSubscriptionShape, document.values)
+    shape = check(TopicSubscriptionShape, document.values, may_misspell=True)
     return Topic(shape.topic), shape.webhook
 
 

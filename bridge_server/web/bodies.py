@@ -12,7 +12,7 @@ from aiohttp import hdrs, web
 from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
 from bridge_server.kernel.errors import Fault, InvalidInputError, UnsupportedMediaError
-from bridge_server.kernel.json_texts import DuplicateNameError, member_texts, unique_members
+from bridge_server.kernel.json_texts import DuplicateNameError, member_texts, unique_members, why_not_json
 from bridge_server.kernel.values import dataclass
 from bridge_server.web.aiohttp_internals import body_of
 
@@ -73,31 +73,26 @@ async def json_object(request: web.Request, *, is_labelled: bool = True) -> Json
 
 
 def require_json(request: web.Request, *, is_declared: bool = False, is_labelled: bool = True) -> None:
-    """Raise UnsupportedMediaError for a body declared as anything but plain JSON. A body without a
-    Content-Type passes, unless `is_declared` requires one. Any Content-Type passes unless `is_labelled`:
-    fetch calls every string text/plain.
+    """Raise UnsupportedMediaError for a body declared as anything but plain JSON: one without a Content-Type
+    if `is_declared` requires it, and of another one if it `is_labelled` (fetch labels strings text/plain).
     """
     headers = request.headers
     if hdrs.CONTENT_ENCODING in headers:
         raise UnsupportedMediaError("Send the body as it is, without a Content-Encoding.")
     content_type = headers.get(hdrs.CONTENT_TYPE)
-    if content_type is None and is_declared:
+    if not content_type and is_declared:
         raise UnsupportedMediaError("Say 'Content-Type: application/json'.")
     if is_labelled and content_type is not None and content_type != "application/json":
         kind = request.content_type
         if kind != "application/json" and not kind.endswith("+json"):
-            raise UnsupportedMediaError(f"Send the body as application/json, not as {kind}.")
+            raise UnsupportedMediaError(f"Send the body as application/json, not as {content_type[:255]!r}.")
 
 
 def parse_object(body: bytes, *, is_opaque: bool = False) -> JsonObject:
     """Parse a body. Raises InvalidInputError, which names the fault and its place. An opaque body is stored
     as it is: it may have any number of values, and numbers of any size, of which only the texts are exact.
     """
-    try:
-        values = _load_with_any_number(body) if is_opaque else orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        detail = f"The body is not JSON: {error}." if body else "The body is empty; send a JSON object."
-        raise InvalidInputError(detail) from error
+    values = _load(_load_with_any_number if is_opaque else orjson.loads, body, "The body")
     if not isinstance(values, dict):
         kind = _KINDS_OF_JSON.get(type(values), "a number")
         raise InvalidInputError(f"The body must be a JSON object, not {kind}.")
@@ -112,17 +107,23 @@ def parse_value(text: bytes, what: str, most_values: int) -> Any:
     is a NotJsonError if the text is not JSON. Integers are exact; numbers with a fraction or an exponent are
     floats.
     """
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        if error.msg.startswith(_GIVEN_UP):
-            raise _too_deep(what) from error
-        kind = TooLargeNumberError if error.msg.startswith(_BEYOND_FLOATS) else NotJsonError
-        raise kind(f"{what} is not JSON: {error}." if text else f"{what} is empty.") from error
+    value = _load(orjson.loads, text, what)
     _check_size(text, value, most_values, what)
     if orjson.dumps(value) == text:  # it has no second reading, nor an integer that became a float
         return value
     return _read_again(_decode_exactly, text, what)
+
+
+def _load(load: Callable[[bytes], Any], text: bytes, what: str) -> Any:
+    try:
+        return load(text)
+    except orjson.JSONDecodeError as error:
+        if error.msg.startswith(_GIVEN_UP):
+            raise _too_deep(what) from error
+        if error.msg.startswith(_BEYOND_FLOATS):
+            raise TooLargeNumberError(f"{what} has a number that is too large.") from error
+        why = f"is not JSON: {why_not_json(str(error))}" if text else "is empty"
+        raise NotJsonError(f"{what} {why}.") from error
 
 
 def _load_with_any_number(body: bytes) -> Any:
@@ -202,9 +203,14 @@ class Shape(BaseModel):
 AnyShape = TypeVar("AnyShape", bound=Shape)
 
 
-def check(shape: type[AnyShape], values: dict[str, Any], found: Sequence[Fault] = ()) -> AnyShape:
-    """Return the values in that shape; raise InvalidInputError with every fault, also the ones in `found`."""
-    faults = list(found)
+def check(
+    shape: type[AnyShape], values: dict[str, Any], found: Sequence[Fault] = (), *, may_misspell: bool = False
+) -> AnyShape:
+    """Return the values in that shape; raise InvalidInputError with every fault, also the ones in `found`. On
+    A an unknown member that spells a known one otherwise is a fault; elsewhere a body `may_misspell` it.
+    """
+    faults = [] if may_misspell else misspelled(shape, values)
+    faults += found
     try:
         checked = shape.model_validate(values)
     except ValidationError as error:
@@ -225,23 +231,19 @@ def misspelled(shape: type[Shape], values: Any, place: str = "#") -> list[Fault]
     faults = [
         Fault(f"{place}/{_escaped(name)}", f"is not known: write {names[_letters(name)]}")
         for name in values
-        if name not in inner and _letters(name) in names
+        if name not in names.values() and _letters(name) in names
     ]
     for name, kind in inner.items():
-        if kind is not None:
-            faults += misspelled(kind, values.get(name), f"{place}/{name}")
+        faults += misspelled(kind, values.get(name), f"{place}/{name}")
     return faults
 
 
 @lru_cache(maxsize=64)
-def _names_of(shape: type[Shape]) -> tuple[dict[str, str], dict[str, type[Shape] | None]]:
-    """The members of a shape by their letters; and their own shapes by their names."""
+def _names_of(shape: type[Shape]) -> tuple[dict[str, str], dict[str, type[Shape]]]:
+    """The members of a shape by their letters; and by their names those that have a shape of their own."""
     kinds = {name: field.annotation for name, field in shape.model_fields.items()}
-    inner = {
-        name: kind if isinstance(kind, type) and issubclass(kind, Shape) else None
-        for name, kind in kinds.items()
-    }
-    return {_letters(name): name for name in inner}, inner
+    inner = {name: kind for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, Shape)}
+    return {_letters(name): name for name in kinds}, inner
 
 
 def _letters(name: str) -> str:

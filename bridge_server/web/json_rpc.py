@@ -153,7 +153,7 @@ def _request(document: Any, id_text: bytes | None) -> Request:
     if not isinstance(method, str):
         return _invalid("method must be a string, the name of a method.", id_text)
     if not isinstance(params, list | dict) and "params" in document:
-        return _invalid("params must be an array or an object; it may be left out.", id_text)
+        return _invalid("params must be an array, or for the node's methods an object.", id_text)
     return MethodCall(method, params, id_text)
 
 

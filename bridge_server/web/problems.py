@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, NoReturn
 
 import orjson
-from aiohttp import web
+from aiohttp import hdrs, web
 from multidict import CIMultiDictProxy
 
 from bridge_server.kernel import errors
@@ -95,6 +95,8 @@ def problem_of_error(error: errors.BridgeError, request: web.Request) -> web.Res
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     if isinstance(error, errors.NotAuthenticatedError):
         response.headers["WWW-Authenticate"] = "Bearer"
+    if request.headers.get(hdrs.SEC_WEBSOCKET_VERSION, "13") != "13":
+        response.headers[hdrs.SEC_WEBSOCKET_VERSION] = "13"  # the one that is supported (RFC 6455, 4.4)
     return response
 
 

@@ -122,7 +122,7 @@ class Socket(PromptSocket):
             is_handshake = not request.body_exists and bool(self.can_prepare(request))
         except ValueError:  # aiohttp takes the headers for ASCII
             is_handshake = False
-        if not is_handshake:
+        if not is_handshake or request.headers.get(hdrs.SEC_WEBSOCKET_VERSION) != "13":
             self._party.leave()
             raise errors.InvalidInputError(
                 "This is no WebSocket handshake (RFC 6455): it takes no body, Connection: Upgrade, "

@@ -77,7 +77,7 @@ async def test_they_are_listed_and_shown_with_missed_accounts_first(admin: Admin
         {"account": SOME[1], "outcome": "sent", **nothing},
     ]
     assert shown == {**newer, "body": "Body", "url": None, "accounts": accounts, "next": None}
-    for query in ("?after=x", "?after=-1", f"?after={'9' * 19}", "?limit=0", "/1?after=1",
+    for query in ("?after=x", "?after=-1", f"?after={'9' * 19}", "?limit=0", "?limit=1&limit=2", "/1?after=1",
                   f"/1?after={'9' * 19}.1", "/1?outcome=lost"):  # fmt: skip
         assert (await admin.get(SENT + query)).status == 400, query
     for path in ("app/notifications/3", "app/notifications/999999999999999999", "app/notifications/x",

@@ -25,6 +25,7 @@ async def test_a_new_project_is_answered_with_its_secret_or_with_every_fault(adm
         *((fields, ["#/name"]) for fields in names),
         *(({"name": "App", "project_id": each}, ["#/project_id"]) for each in ids),
         ({"name": "", "project_id": "session"}, ["#/name", "#/project_id"]),
+        ({"name": "App", "projectId": "mine"}, ["#/projectId"]),
     ]
     for fields, where in faults:
         problem = (await admin.post("/admin/projects", fields)).problem(400)

@@ -71,6 +71,8 @@ async def test_types_that_a_project_does_not_have_are_named_and_change_nothing(a
     for types, places in faults:
         answer = await admin.put(f"{SUBSCRIBERS}/{ETHEREUM}", {"notification_types": types})
         assert pointers(answer.problem(400)) == [f"#/notification_types{place}" for place in places]
+    misspelled = await admin.put(f"{SUBSCRIBERS}/{ETHEREUM}", {"notificationTypes": ["news"]})
+    assert pointers(misspelled.problem(400)) == ["#/notificationTypes"]
     assert await admin.subscribed_types("app") == {ETHEREUM: []}
 
 

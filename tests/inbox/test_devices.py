@@ -53,6 +53,7 @@ async def test_malformed_device_is_refused(inbox: InboxClient) -> None:
             for each in (URL + "x" * 4_096, "", "log:inbox")
         ),
         ({"channel": "log", "address": "anything"}, ["#/address"]),
+        ({"channel": "log", "Address": "anything"}, ["#/Address"]),
     ]
 
     for fields, places in faults:

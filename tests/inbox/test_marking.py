@@ -79,3 +79,5 @@ async def test_ids_are_some_strings(subscriber: InboxClient) -> None:
         answer = await subscriber.ask("POST", "/notifications/read", fields)
         assert pointers(answer.problem(400)) == ["#/ids"]
     assert pointers((await subscriber.mark([1, "1", None])).problem(400)) == ["#/ids/0", "#/ids/2"]
+    misspelled = await subscriber.ask("POST", "/notifications/read", {"ids": ["1"], "IDs": ["2"]})
+    assert pointers(misspelled.problem(400)) == ["#/IDs"]

@@ -92,6 +92,7 @@ async def test_malformed_queries_and_invented_cursors(app: App, subscriber: Inbo
         ("after=1.2", ["after"]),
         ("after=1234567890123456789..1", ["after"]),
         ("project_id=%ff", ["project_id"]),
+        ("limit=1&limit=2&unread=true&unread=true", ["unread", "limit"]),
         ("limit=x&after=x&unread=x&project_id=X", ["project_id", "unread", "after", "limit"]),
     ):
         answer = await subscriber.ask("GET", f"/notifications?{query}")

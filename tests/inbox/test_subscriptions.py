@@ -61,6 +61,8 @@ async def test_malformed_and_unknown_types_are_all_named(app: App, inbox: InboxC
     for types, places in faults:
         problem = (await inbox.subscribe(app.project_id, types)).problem(400)
         assert pointers(problem) == [f"#/notification_types{place}" for place in places]
+    misspelled = await inbox.ask("PUT", f"/subscriptions/{app.project_id}", {"notificationTypes": [NEWS]})
+    assert pointers(misspelled.problem(400)) == ["#/notificationTypes"]
     assert await inbox.overview() == {"subscriptions": [], "unsubscribed": []}
 
 

@@ -254,12 +254,17 @@ async def test_an_invalid_handshake_is_a_400_and_is_not_counted_as_a_socket(tmp_
         for wrong in (
             spell("GET", "/", b"", *upgrade, b"Sec-WebSocket-Key: \xff", version),
             spell("GET", "/", b"", *upgrade, b"Sec-WebSocket-Key: " + b"a" * 21, version),
-            spell("GET", "/", b"", *upgrade, key, b"Sec-WebSocket-Version: 12"),
+            *(
+                spell("GET", "/", b"", *upgrade, key, b"Sec-WebSocket-Version: " + old)
+                for old in (b"12", b"8")
+            ),
             spell("GET", "/", b"body", *upgrade, key, version),
             spell("GET", "/", b"", *upgrade),
         ):
             answer = await ask_raw(server, wrong)
             assert "Sec-WebSocket-Key" in answer.problem(400)["detail"], wrong
+            is_other = version not in wrong and b"Version" in wrong
+            assert answer.headers.get("Sec-WebSocket-Version") == ("13" if is_other else None), wrong
 
         async with connected(server.client, server.url) as socket:
             await socket.settled()

@@ -164,9 +164,10 @@ FAULTS = [
             for frame in ("", "nope", '{"topic":"\\ud800","type":"sub"}', "[" * 100_000)
         ),
         *((WSMsgType.TEXT, frame, 1007, "") for frame in (b"\xff", b'{"topic":"\xc3("}', b"\xed\xa0\x80")),
+        (WSMsgType.BINARY, b"nope", 1007, "The frame is not JSON: "),
         *(
-            (WSMsgType.BINARY, frame, 1007, "The frame is not JSON: ")
-            for frame in (b"nope", b"\xff", b'{"\xc3("}')
+            (WSMsgType.BINARY, frame, 1007, "The frame is not JSON: it is not UTF-8.")
+            for frame in (b"\xff", b'{"\xc3("}')
         ),
         *((WSMsgType.TEXT, frame, 1008, "") for frame in NO_MESSAGE),
         *((WSMsgType.TEXT, frame, 1008, f"{member} must be ") for frame, member in FAULTS),

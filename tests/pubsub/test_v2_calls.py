@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import WSMsgType
 
 from tests.pubsub.conftest import Join, error_of, irn_opened, until_open
 from tests.support.project import look
@@ -113,6 +114,7 @@ async def test_a_wrong_id_is_answered_without_one(join: Join, server: RunningSer
         ("{", 1007),
         ('{"id":1,"method":"\\ud800"}', 1007),
         ("[" * 2_000, 1007),
+        ("\udcff", 1007),
         ("[]", 1008),
         ("{}", 1008),
         ('{"id":1,"jsonrpc":"2.0"}', 1008),
@@ -127,9 +129,10 @@ async def test_a_frame_that_is_no_json_rpc_or_is_much_too_large_closes_its_own_s
     client, other = await join(), await join()
     for answer in ({"id": 5, "result": True}, {"id": "x", "result": True}, {"result": True}):
         await other.send(jsonrpc="2.0", **answer)  # acknowledgements without a message are ignored
-    await client.socket.send_str(frame)
+    await client.socket.send_frame(frame.encode("utf-8", "surrogateescape"), WSMsgType.TEXT)
 
-    assert (await client.closed())[0] == code
+    found, said = await client.closed()
+    assert (found, "it is not UTF-8" in said) == (code, frame == "\udcff")
     assert await other.publish(TOPIC) is True
 
 

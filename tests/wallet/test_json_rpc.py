@@ -39,16 +39,22 @@ WRONG: list[Any] = [
 ]
 
 
-@each_row(("document", "number", "code"), [
-    ({**ACCOUNTS, "id": 7, "jsonrpc": "1.0"}, 7, -32600), ([], None, -32600),
-    ([ACCOUNTS] * 101, None, -32600),
-    ({**ACCOUNTS, "id": 10**30, "params": {}}, 10**30, -32602),
-    (b"nonsense", None, -32700), (b'{"id":1,"id":1}', None, -32600),
+@each_row(("document", "number", "code", "words"), [
+    ({**ACCOUNTS, "id": 7, "jsonrpc": "1.0"}, 7, -32600, "jsonrpc"), ([], None, -32600, "empty"),
+    ([ACCOUNTS] * 101, None, -32600, "101 calls"),
+    ({**ACCOUNTS, "id": 10**30, "params": {}}, 10**30, -32602, "params must be an array: eth_accounts"),
+    ({**ACCOUNTS, "id": 7, "params": "x"}, 7, -32600, "an array, or for the node's methods an object."),
+    (b"nonsense", None, -32700, "is not JSON: "), (b'{"id":1,"id":1}', None, -32600, "twice"),
+    (b'{"id":"\xff"}', None, -32700, "The body is not JSON: it is not UTF-8."),
+    (b'{"params":[' + b"9" * 400 + b"]}", None, -32700, "The body has a number that is too large."),
 ])  # fmt: skip
-async def test_malformed_requests_have_codes(rpc: RpcClient, document: Any, number: Any, code: int) -> None:
+async def test_malformed_requests_have_codes(
+    rpc: RpcClient, document: Any, number: Any, code: int, words: str
+) -> None:
     answer = await rpc.post(document if isinstance(document, bytes) else json.dumps(document).encode())
     assert json.loads(answer.body).keys() == {"jsonrpc", "id", "error"}
     assert (json.loads(answer.body)["id"], answer.json["error"]["code"]) == (number, code)
+    assert words in answer.json["error"]["message"]
 
 
 async def test_notifications_are_carried_out_and_not_answered(rpc: RpcClient) -> None:
@@ -67,6 +73,7 @@ async def test_a_body_is_posted_declared_as_json_and_has_at_most_a_mebibyte(rpc:
     body = orjson.dumps({**ACCOUNTS, "id": 1})
     for content_type in (None, "text/plain", "application/x-www-form-urlencoded"):
         (await rpc.post(body, content_type=content_type)).problem(415)
+    assert "Say 'Content-Type:" in (await rpc.post(body, content_type="")).problem(415)["detail"]
     assert result_of((await rpc.post(body, content_type="application/json; charset=utf-8")).json)
 
     headers = {"Content-Type": "application/json"}

@@ -173,6 +173,7 @@ TAKEN: dict[str, bytes] = {
     "many brackets side by side": member("{" + ",".join(f'"{n}":[{{}}]' for n in range(500)) + "}"),
     "space around": b" \t\r\n" + member('"a"') + b" \t\r\n",
     "a large and a tiny number": member('{"a":1e308,"b":-1e-400}'),
+    "another spelling of a known name": b'{"encryptionPayload":"a","push":null,"Push":1}',
     "names that differ a little": member('{"a":1,"A":1,"\\u0001":1}'),
     "names of other languages' objects":
         b'{"encryptionPayload":"","ENCRYPTIONPAYLOAD":1,"__proto__":{},"constructor":null}',
@@ -188,8 +189,11 @@ async def test_a_detail_says_what_was_wrong(server: RunningServer) -> None:
     for body, words in (
         (b"", "empty"), (b"[]", "an array"), (b"1", "a number"), (b'{"a":1,"a":1}', "'a' twice"),
         (REFUSED["1,000 deep"], "deeper than 64"), (b"{", "line 1 column 2"),
+        (REFUSED["a byte that is no UTF-8"], "it is not UTF-8."), (REFUSED["65,000 open"], "deeper than 64"),
     ):  # fmt: skip
         assert words in (await put(server, body)).problem(400)["detail"], words
+    undeclared = (await put(server, b"{}", content_type="")).problem(415)["detail"]
+    assert undeclared == "Send the body as application/json, not as ''."
 
 
 async def test_only_many_values_are_read_beside_the_loop(

@@ -70,7 +70,7 @@ async def test_answers_tell_where_the_client_stands_and_capacity_returns(server:
 async def test_failures_are_charged_but_neither_operators_nor_preflights(server: RunningServer) -> None:
     charged = [
         await ask(server, "PUT", "/session/a", b"{"),
-        await ask(server, "GET", "/session/a"),
+        await ask(server, "HEAD", "/session/a"),
         await ask(server, "POST", "/subscribe", bytes(262_145)),
         await ask(server, "PUT", "/session/a", b"{"),
     ]

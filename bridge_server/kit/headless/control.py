@@ -359,7 +359,7 @@ class RequestBody(Shape):
 async def read_body(request: web.Request, shape: type[AnyShape]) -> AnyShape:
     """The body in this shape; an empty body is an empty object. Raises InvalidInputError."""
     body = await json_object(request) if await request.read() else JsonObject({}, None)
-    return check(shape, body.values)
+    return check(shape, body.values, may_misspell=True)
 
 
 async def read_rules(request: web.Request) -> list[Rule]:

@@ -209,7 +209,7 @@ class Broadcasting:
         self._awaits_blocks = True
 
     async def settle_mined(self, transaction_hash: str) -> None:
-        """Read the transaction soon: an answer of the node to a client has named its block."""
+        """Store that a transaction is mined: an answer of the node to a client has named its block."""
         found = await self._store.with_hash(transaction_hash, _ASKED_AT_ONCE)
         await self._store.move(found, TransactionEvent.MINE, None, self._clock.now_ms())
 
