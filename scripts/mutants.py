@@ -176,7 +176,7 @@ def _copied() -> Iterator[Path]:
 
 
 def _tested(copy: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """What pytest, which ran in the copy, has said."""
+    """Run pytest in the copy with these arguments."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
         cwd=copy, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False,

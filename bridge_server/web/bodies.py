@@ -73,8 +73,8 @@ async def json_object(request: web.Request, *, is_labelled: bool = True) -> Json
 
 
 def require_json(request: web.Request, *, is_declared: bool = False, is_labelled: bool = True) -> None:
-    """Raise UnsupportedMediaError for a body declared as anything but plain JSON: one without a Content-Type
-    if `is_declared` requires it, and of another one if it `is_labelled` (fetch labels strings text/plain).
+    """Raise UnsupportedMediaError for a body with a Content-Encoding, or with a Content-Type other than JSON.
+    A missing one passes unless `is_declared`; any passes unless `is_labelled`: fetch sends text/plain.
     """
     headers = request.headers
     if hdrs.CONTENT_ENCODING in headers:
@@ -122,7 +122,7 @@ def _load(load: Callable[[bytes], Any], text: bytes, what: str) -> Any:
             raise _too_deep(what) from error
         if error.msg.startswith(_BEYOND_FLOATS):
             raise TooLargeNumberError(f"{what} has a number that is too large.") from error
-        why = f"is not JSON: {why_not_json(str(error))}" if text else "is empty"
+        why = f"is not JSON: {why_not_json(str(error))}" if text else "is empty; send JSON"
         raise NotJsonError(f"{what} {why}.") from error
 
 
@@ -206,8 +206,8 @@ AnyShape = TypeVar("AnyShape", bound=Shape)
 def check(
     shape: type[AnyShape], values: dict[str, Any], found: Sequence[Fault] = (), *, may_misspell: bool = False
 ) -> AnyShape:
-    """Return the values in that shape; raise InvalidInputError with every fault, also the ones in `found`. On
-    A an unknown member that spells a known one otherwise is a fault; elsewhere a body `may_misspell` it.
+    """Return the values in that shape; raise InvalidInputError with every fault, also the ones in `found`. An
+    unknown member that spells a known one otherwise is a fault, as A asks, unless a body `may_misspell`.
     """
     faults = [] if may_misspell else misspelled(shape, values)
     faults += found
